@@ -26,7 +26,7 @@ from pytest_genderbias import errors
 from pytest_genderbias.datasets.folder import DATA_SETS
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.verdicts import EARLIER_VERDICTS, REASONS, with_note
+from pytest_genderbias.gates.verdicts import REASONS, with_note
 from pytest_genderbias.measurement.fit import example_cases
 from pytest_genderbias.mitigation.methods.registry import METHODS, RECIPES
 from pytest_genderbias.plugin.flags import FLAGS, Flag
@@ -88,18 +88,10 @@ def _first_paragraph(text: str) -> str:
 
 
 def codes() -> str:
-    """Return the table of the codes of verdicts, with the words of earlier versions."""
+    """Return the table of the codes of verdicts."""
     return rows(
-        ("verdict and note", "code", "before", "meaning"),
-        (
-            (
-                f"`{with_note(code)}`",
-                f"`{code}`",
-                ", ".join(f"`{word}`" for word, now in EARLIER_VERDICTS.items() if now == code) or "-",
-                reason.meaning,
-            )
-            for code, reason in REASONS.items()
-        ),
+        ("verdict and note", "code", "meaning"),
+        ((f"`{with_note(code)}`", f"`{code}`", reason.meaning) for code, reason in REASONS.items()),
     )
 
 

@@ -15,10 +15,7 @@ from pytest_genderbias.text.columns import paragraph, rows_or_blocks
 from pytest_genderbias.text.numbers import format_number
 
 _HEADERS = ("suite", "statistic", "model", "stored", "margin", "sees")
-_NOT_KNOWN = (
-    "what it sees is not known: either the statistic has no bounds, "
-    "or an earlier version stored it, and --bias-update stores what it sees"
-)
+_NOT_KNOWN = "what it sees is not known: the statistic has no bounds, or --bias-update stores what it sees"
 
 
 class StoredGate(NamedTuple):

@@ -63,9 +63,9 @@ class BaselineEntry:
         accepted: worse values that were accepted with a reason.
         gated: the margin of each statistic that a gate judges, so that no gate accepts what another one judges;
             ``None`` without one.
-        sees: what the gate on each of these statistics sees; an earlier version did not know it.
+        sees: what the gate on each of these statistics sees, where that is known.
         checkpoints: number of checkpoints that its values are pooled from.
-        date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
+        date: when its values were accepted, in ISO format; empty if the file does not say.
         anchor: the entry as it was first accepted, with its values, signature, item file, date and fingerprint;
             ``None`` if it is still the same. Only an update with a reason moves it, so that many small steps do not add
             up unseen.
@@ -125,7 +125,7 @@ class BaselineEntry:
         return max(1, len(self.gated)) * (2 if self.has_left_anchor else 1)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the entry as the JSON file has it; what an earlier version did not write only where there is some."""
+        """Return the entry as the JSON file has it; of the keys that may be missing, those that hold something."""
         content = {key: vars(self)[key] for key in _ALWAYS_WRITTEN}
         later = {
             "accepted": [note.to_dict() for note in self.accepted],
@@ -150,7 +150,7 @@ class BaselineEntry:
 
     @classmethod
     def from_dict(cls, data: object, where: str = "baseline entry") -> BaselineEntry:
-        """Return the entry that :meth:`to_dict` wrote. Entries of earlier versions may lack keys.
+        """Return the entry that :meth:`to_dict` wrote. Keys may be missing.
 
         Raises:
             DataFileError: a key has a value of another type or range. ``where`` begins the message.

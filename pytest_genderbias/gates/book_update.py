@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,6 @@ from pytest_genderbias.gates.book import (
     NewEntry,
     book_path,
     entries_of,
-    file_name,
     items_path,
     read_contents,
     read_items,
@@ -368,8 +367,8 @@ def _write(
             f"{path} cannot be written: {error.strerror or error}; nothing that was there is lost"
         ) from None
     finally:
-        for key, change in changes.items():
-            _sweep(books[key], change)
+        for key in changes:
+            _sweep(books[key])
 
 
 def _write_entries(path: Path, key: Key, before: Mapping[str, object], change: Change) -> None:
@@ -388,38 +387,28 @@ def _write_entries(path: Path, key: Key, before: Mapping[str, object], change: C
         path.unlink(missing_ok=True)
 
 
-def _sweep(book: Path, names: Iterable[str] = ()) -> None:
-    """Remove what no baseline file of the folder names; arguments as :func:`_superfluous`. The caller holds the
-    lock.
-    """
+def _sweep(book: Path) -> None:
+    """Remove what no baseline file of the folder names. The caller holds the lock."""
     sweep_unfinished(book.parent)
-    for path in _superfluous(book, names):
+    for path in _superfluous(book):
         with suppress(OSError):  # a superfluous file does no harm
             path.unlink(missing_ok=True)
 
 
-def _superfluous(book: Path, names: Iterable[str] = ()) -> list[Path]:
+def _superfluous(book: Path) -> list[Path]:
     """Return the item files that no baseline file of the folder names: of an earlier state, or of a killed run.
 
     Args:
         book: the file that is updated. Item files of books whose names do not begin like a file of the folder stay.
-        names: entries of it whose files of earlier versions, without a digest in their name, are superfluous, too.
     """
-    items = sorted(book.parent.glob("*.npz"))
-    of_earlier_versions = {f"{book.stem}.{file_name(name)}.npz" for name in names}
-    found = [path for path in items if path.name in of_earlier_versions]
-    others = [path for path in items if _ITEMS.fullmatch(path.name)]
+    items = [path for path in sorted(book.parent.glob("*.npz")) if _ITEMS.fullmatch(path.name)]
     books = {book, *book.parent.glob("*.json")}
     try:
-        for other in sorted(books):
-            named = _named_items(other)
-            others = [path for path in others if path not in named]
-            if not others:
-                break
+        named = set().union(*map(_named_items, books)) if items else set()
     except (BaselineError, ValueError):  # another book cannot be read: what it names is not known
-        return found
+        return []
     ours = tuple(f"{other.stem}." for other in books)
-    return [*found, *(path for path in others if path.name.startswith(ours))]
+    return [path for path in items if path not in named and path.name.startswith(ours)]
 
 
 def _named_items(book: Path) -> set[Path]:
@@ -449,8 +438,7 @@ def state_of(entry: BaselineEntry | None) -> str:
 def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None) -> NewEntry | None:
     """Return what is to be written over a stored entry; ``None`` if the new one differs by noise only.
 
-    If only the gates differ, or the stored entry has no date, the stored figures stay, and with them the model that
-    they are of.
+    If only the gates differ, the stored figures stay, and with them the model that they are of.
     """
     if stored is None or not _unchanged(book, name, new, stored):
         return new
@@ -460,11 +448,10 @@ def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None)
         and new.entry.gated.keys() == stored.gated.keys()
         and all(alike(amount, stored.gated[statistic]) for statistic, amount in new.entry.gated.items())
     )  # a share of a value has the noise of that value
-    dated = stored.date or new.entry.date  # an entry of an earlier version has no date
-    abilities = stored.abilities or new.entry.abilities  # an entry of an earlier version has none
-    if same_gates and dated == stored.date and abilities == stored.abilities:
+    abilities = stored.abilities or new.entry.abilities  # control items may have come since
+    if same_gates and abilities == stored.abilities:
         return None
-    return NewEntry(replace(stored, gated=new.entry.gated, sees=sees, date=dated, abilities=abilities))
+    return NewEntry(replace(stored, gated=new.entry.gated, sees=sees, abilities=abilities))
 
 
 def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> bool:

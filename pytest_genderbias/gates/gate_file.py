@@ -66,12 +66,6 @@ class GateEntry(Evidence):
     """
 
     noun: ClassVar[str] = "gate"
-    gone: ClassVar[Mapping[str, str]] = {
-        "tolerance": (
-            "a tolerance is called 'margin' now, and a gate needs none: without it, it fails where the model is worse"
-            " than chance explains. Leave out 'tolerance: auto', and write 'margin: 20%' for a tolerance of yours"
-        )
-    }
     rules: ClassVar[tuple[Beside, ...]] = (
         Beside(
             "same_as", "'same_as' and 'no_worse_than' are two gates: give each its own entry", never="no_worse_than"

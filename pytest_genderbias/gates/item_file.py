@@ -1,8 +1,7 @@
 """The item file of a baseline: the stored figures of a suite's units, without pickle and in at most 512 KiB.
 
 A file has the sums of the units for every statistic, the ids of examples, the values of restarts, and a sentence of
-each item. Where the sums are too large and the raw item statistics are not, it has these instead, as files of earlier
-versions do.
+each item. Where the sums are too large and the raw item statistics are not, it has these instead.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class StoredItems:
 
     @property
     def examples(self) -> Examples:
-        """A sentence of each item, with what the model gave for it; none in files of earlier versions."""
+        """A sentence of each item, with what the model gave for it; none where they did not fit."""
         return Examples.from_arrays(self.items)
 
     def item_sums(self, statistic: str) -> ItemSums:
@@ -87,7 +86,7 @@ def pack_items(items: Arrays) -> bytes | None:
 
 
 def load_stored(packed: bytes, signature: Mapping[str, object], where: str = "item file") -> StoredItems:
-    """Return the content of an item file of this version or an earlier one.
+    """Return the content of an item file.
 
     Args:
         packed: the bytes of the file.
@@ -188,9 +187,7 @@ def _is_stored_raw(name: str) -> bool:
 
 
 def _alike_sums(now: ItemSums, then: ItemSums) -> bool:
-    if is_crossed(now) and not is_crossed(
-        then
-    ):  # an earlier version stored them by unit; with templates more can be said
+    if is_crossed(now) and not is_crossed(then):  # with templates more can be said
         return False
     if (now.templates is None) != (then.templates is None):
         now, then = now.by_unit(), then.by_unit()
@@ -212,7 +209,7 @@ def _alike_arrays(now: NDArray[np.generic], then: NDArray[np.generic]) -> bool:
 def _sums_of_items(
     definition: str, settings: Mapping[str, object], items: Mapping[str, NDArray[np.generic]]
 ) -> SumsByStatistic:
-    """Return the sums of all statistics of a measurement that an earlier version stored.
+    """Return the sums of all statistics of a measurement whose raw items are stored.
 
     Args:
         definition: name and version of the statistics, as in the measurement's signature.
@@ -224,7 +221,7 @@ def _sums_of_items(
     >>> sums["aggregate_bias"].total, sums["signed_bias"].total
     (2.0, 1.0)
     """
-    from pytest_genderbias.suites.registry import FAMILIES  # all families, which files of this version do not need
+    from pytest_genderbias.suites.registry import FAMILIES  # all families, which files of sums do not need
 
     family = next((family for family in FAMILIES.values() if family.definition == definition), None)
     if family is None:

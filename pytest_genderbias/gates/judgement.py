@@ -7,20 +7,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     DO,
-    EARLIER_VERDICTS,
     FAILED,
     FLOAT_NOISE,
     LEVEL,
     NO_VALUE,
     NOT_ABLE,
     OVER_LIMIT,
-    PASSED,
     REASONS,
     STORED,
     TOO_FEW,
@@ -180,7 +178,7 @@ class BaselineFacts:
     """Figures of a gate on a baseline.
 
     Attributes:
-        accepted_on: when the stored value was accepted, in ISO format; empty if an earlier version stored it. ``None``
+        accepted_on: when the stored value was accepted, in ISO format; empty if the file does not say. ``None``
             where nothing was compared.
         baseline: the stored value.
         margin: how much worse is allowed, in units of the statistic; ``None`` without a margin.
@@ -294,7 +292,7 @@ def facts_to_dict(facts: Facts | None, finite: bool = False) -> dict[str, object
 
 
 def read_facts(data: object, where: str = "facts") -> Facts | None:
-    """Return what :func:`facts_to_dict` wrote, or an earlier version; its keys that are not known are left out.
+    """Return what :func:`facts_to_dict` wrote; keys that are not known are left out.
 
     Raises:
         DataFileError: a key has a value of another type.
@@ -460,25 +458,18 @@ class Judgement:
 
     @classmethod
     def from_dict(cls, data: object) -> Judgement:
-        """Return what :meth:`to_dict` wrote, or what an earlier version wrote, whose verdicts are codes now.
+        """Return what :meth:`to_dict` wrote.
 
         Raises:
             DataFileError: a key is missing, unknown or of another type, or the schema is another.
         """
-        content = _of_earlier(data) if isinstance(data, Mapping) and data.get("schema") == 1 else data
-        plain = read_mapping(from_plain(read_schema(content, SCHEMA, "judgement"), "judgement"), "judgement")
+        plain = read_mapping(from_plain(read_schema(data, SCHEMA, "judgement"), "judgement"), "judgement")
         code = read_value(str, plain.get("code", ""), "judgement.code")
         if code not in REASONS:
             raise DataFileError(f"judgement.code: expected one of {', '.join(REASONS)}, got {code!r:.80}")
-        for derived in ("verdict", "failed"):
+        for derived in ("verdict", "text", "failed"):
             plain.pop(derived, None)
-        if plain.get("outcome") == "warned":  # an earlier version could warn
-            plain["outcome"] = PASSED
         facts = read_facts(plain.pop("facts", {}), "judgement.facts")
-        text = read_value(str, plain.pop("text", ""), "judgement.text")
-        if "details" not in plain:  # an earlier version wrote another whole text
-            first, *others = [as_plain(Paragraph("", line.strip())) for line in str(text).splitlines() or [""]]
-            plain |= {"shown": plain.get("shown") or [first], "details": others}
         return replace(read_value(cls, plain, "judgement"), facts=facts)
 
     def settled(self, outcome: str, test: str = "", evidence: Mapping[str, str] | None = None) -> Judgement:
@@ -490,16 +481,6 @@ class Judgement:
         others = [paragraph for paragraph in self.shown[1:] if paragraph.label != DO and not paragraph.is_command]
         first = Paragraph("", _subject(code, self.suite, self.model) + shortened(headline))
         return replace(self, code=code, shown=(first, *others, *advice_paragraphs(advice, command)))
-
-
-def _of_earlier(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a judgement that an earlier version wrote (schema 1) with the code of its verdict, and its tolerance as
-    the margin.
-    """
-    content = {name: value for name, value in data.items() if name != "verdict"}
-    if isinstance(facts := content.get("facts"), Mapping):
-        content["facts"] = {"margin" if name == "tolerance" else name: fact for name, fact in facts.items()}
-    return {**content, "schema": SCHEMA, "code": EARLIER_VERDICTS.get(str(data.get("verdict")), "")}
 
 
 _WRITTEN_LAST = {"facts", "outcome", "test"}

@@ -31,10 +31,6 @@ MARGIN = Rule(FORMS, anyOf=_NUMBER_OR_SHARE)
 #: A share of a file, which :func:`share_of` reads.
 SHARE = Rule("a share of 0 or more, as 0.05 or 5%", lambda share: share_of(share) is not None, anyOf=_NUMBER_OR_SHARE)
 NO_MARGIN = f"'the same as' needs a margin, how much a figure may change to either side: {FORMS}"
-_NO_AUTO = (
-    "a margin is a person's number, and none is derived from noise any more: leave it out, and the gate fails where the"
-    " model is worse than chance explains"
-)
 
 
 class Allowed(NamedTuple):
@@ -113,8 +109,6 @@ def read_margin(written: object) -> Margin:
         return Margin()
     if (number := share_of(written)) is not None:
         return Margin(share=number) if isinstance(written, str) else Margin(amount=number)
-    if written == "auto":
-        raise GateError(f"{_NO_AUTO}; got 'auto'")
     raise GateError(f"a margin should be {FORMS}; got {written!r:.80}")
 
 

@@ -567,7 +567,7 @@ def _without_value(statistic: str, new: float | None, reference: Reference) -> s
         return f"{text}: it is {lacking}, and only finite numbers decide"
     if now or not reference.accept:
         return text
-    return f"{text}, which is of an earlier version or had none; run with --bias-update to store what is measured now"
+    return f"{text}; run with --bias-update to store what is measured now"
 
 
 def _headline(

@@ -75,15 +75,6 @@ _REASONS = {
 }
 REASONS: Mapping[str, Reason] = MappingProxyType(_REASONS)
 
-#: The code that each verdict of a report by an earlier version has now.
-EARLIER_VERDICTS: Mapping[str, str] = MappingProxyType({
-    "pass": WITHIN, "stale": BETTER, "updated": STORED, "refused": NO_REASON, "worse at its task": LESS_ABLE,
-    "over the limit": OVER_LIMIT, "not reduced": NOT_REDUCED, "over-corrected": OVER_CORRECTED,
-    "accuracy lost": TASK_LOST, "inconclusive": TOO_FEW, "planned": TOO_FEW, "missing": NO_BASELINE,
-    "not comparable": NOT_COMPARABLE, "no value": NO_VALUE, "not stored": NOT_STORED,
-    **{code: code for code in (UNCHANGED, SAME, REDUCED, REGRESSED, DIFFERENT, SUPERFICIAL, DESTROYED)},
-})  # fmt: skip
-
 LEVEL = 0.95  #: confidence of every interval; each of its bounds alone is wrong in at most half of the rest, 2.5 %
 ONE_SIDED = (1 + LEVEL) / 2  #: confidence of each bound alone, for a limit and for a worsening
 #: Batches and threads cause differences up to this size. They say nothing about a model.
@@ -227,8 +218,8 @@ def change_in_words(worsening: float | None, write: Write = THREE_DIGITS) -> str
 
 
 def anchor_in_words(date: str) -> str:
-    """Return an anchor as messages name it, by its date; an earlier version stored none."""
-    return f"the anchor of {date}" if date else "the anchor that an earlier version stored"
+    """Return an anchor as messages name it, by its date."""
+    return f"the anchor of {date or 'an unknown date'}"
 
 
 def direction_in_words(direction: str) -> str:

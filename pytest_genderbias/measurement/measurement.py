@@ -260,7 +260,6 @@ class Measurement:
         content = read_schema(data, SCHEMA, _WHERE)
         examples = from_plain(content.pop(_EXAMPLES, {}), f"{_WHERE}.{_EXAMPLES}")
         known = ("main", *_PLAIN_FIELDS, "records", "arrays", "sums")
-        content = {"abilities": [], "ability_unasked": "", **content}  # which earlier versions did not write
         if not {"arrays", "sums"} & content.keys():
             content |= {"arrays": pack_arrays({}), "sums": pack_arrays(SumsByStatistic({}).to_arrays())}
         if content.keys() != set(known):

@@ -49,7 +49,7 @@ def sums_of_restarts(item_sums: Callable[[str], ItemSums], statistic: str, resta
         restarts: their number.
 
     Raises:
-        UndefinedError: there are none, as in what earlier versions stored.
+        UndefinedError: there are none, as where they did not fit into an item file.
     """
     return [item_sums(name_in_restart(k, statistic)) for k in range(restarts)]
 

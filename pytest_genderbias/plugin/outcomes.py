@@ -278,7 +278,7 @@ def stored_sample(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str
 
 
 def _sample(sample: Mapping[str, object]) -> tuple[int, int]:
-    """Return the numbers of scored cases and of all cases; 0 and 0 if an entry of an earlier version does not say."""
+    """Return the numbers of scored cases and of all cases; 0 and 0 if an entry does not say."""
     scored, total = sample.get("n"), sample.get("of")
     return (scored, total) if isinstance(scored, int) and isinstance(total, int) else (0, 0)
 

@@ -14,7 +14,7 @@ from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema, read_stored
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema, read_stored
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.selection import SelectionRow
@@ -217,13 +217,7 @@ def read_report(path: Path) -> RunReport:
     Raises:
         DataFileError: the file cannot be read, is no such report, or was written by another version.
     """
-    data = parse_json(read_whole(path, _LARGEST), str(path))
-    if read_mapping(data, str(path)).get("schema") == 1:
-        raise DataFileError(
-            f"{path}: an earlier version of pytest-genderbias wrote this report, which cannot be read back; run pytest"
-            " with --bias-json again"
-        )
-    return RunReport.from_dict(data, str(path))
+    return RunReport.from_dict(parse_json(read_whole(path, _LARGEST), str(path)), str(path))
 
 
 def _with_open_bounds(value: object) -> object:

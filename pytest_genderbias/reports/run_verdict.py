@@ -96,12 +96,11 @@ def baseline_history(judgements: Sequence[Judgement], today: datetime.date) -> I
 
 def _ages(dates: set[str], today: datetime.date) -> str:
     days = sorted(days for date in dates if (days := _days(date, today)) is not None)
-    unknown = "of unknown age, since an earlier version wrote {}: --bias-update dates {}"
     if not days:
-        return unknown.format("it", "it")
+        return "of unknown age"
     oldest, newest = _ago(days[-1]), _ago(days[0])
     accepted = f"accepted {oldest}" if oldest == newest else f"accepted {oldest} to {newest}"
-    return accepted if len(days) == len(dates) else f"{accepted}; some entries are {unknown.format('them', 'them')}"
+    return accepted if len(days) == len(dates) else f"{accepted}; some entries are of unknown age"
 
 
 def _days(date: str, today: datetime.date) -> int | None:

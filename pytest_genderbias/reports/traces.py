@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.verdicts import EARLIER_VERDICTS, PASSED, with_note
 from pytest_genderbias.measurement.plain_data import Stored, from_plain
 from pytest_genderbias.text.printable import brief
 
@@ -117,35 +116,15 @@ class Trace(Stored):
 
     @classmethod
     def from_dict(cls, data: object, where: str = "history") -> Trace:
-        """Return what :meth:`to_dict` wrote, or what an earlier version wrote, whose verdicts have other words.
+        """Return what :meth:`to_dict` wrote.
 
         Raises:
             DataFileError: a key is missing, unknown or of another type, or there are no points.
         """
-        trace = super().from_dict(_of_earlier(from_plain(data, where)), where)
+        trace = super().from_dict(from_plain(data, where), where)
         if not trace.points:
             raise DataFileError(f"{where}: expected at least one point of {brief(trace.statistic)}, got none")
         return trace
-
-
-def _of_earlier(data: object) -> object:
-    """Return a trace as plain values, in the words of today: the margin was a tolerance, and a verdict could warn."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("points"), list):
-        return data
-    return {**data, "points": [_point_of_earlier(point) for point in data["points"]]}
-
-
-def _point_of_earlier(point: object) -> object:
-    if not isinstance(point, Mapping):
-        return point
-    content = dict(point)
-    if "margin" not in content and "tolerance" in content:
-        content["margin"] = content.pop("tolerance")
-    if isinstance(verdict := content.get("verdict"), str) and verdict in EARLIER_VERDICTS:
-        content["verdict"] = with_note(EARLIER_VERDICTS[verdict])
-    if content.get("outcome") == "warned":
-        content["outcome"] = PASSED
-    return content
 
 
 def tried(traces: Iterable[Trace]) -> Iterator[str]:

@@ -35,7 +35,7 @@ def take_arrays(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[NDArray
     """Return arrays by name.
 
     Raises:
-        UndefinedError: an array is missing, as in a baseline of an earlier version, or without a data set.
+        UndefinedError: an array is missing, as without a data set.
     """
     missing = [name for name in names if name not in arrays]
     if missing:

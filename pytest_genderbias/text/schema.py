@@ -318,8 +318,6 @@ def _check_keys(kind: type, value: Mapping[str, object], in_file: bool) -> None:
             raise Mismatch("", problem=f"expected the keys {', '.join(hints)}, {how}")
         return
     for key in value:
-        if key in getattr(kind, "gone", {}):
-            raise Mismatch("", problem=kind.gone[key]).inside(key)  # type: ignore[attr-defined]
         if key not in hints:
             raise Mismatch("", problem=unknown_key(key, hints, f"a {_noun(kind)}")).inside(key)
     for key in hints:

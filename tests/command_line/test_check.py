@@ -113,7 +113,7 @@ def test_control_items_are_read_alone_and_with_the_gates_that_name_them(
         ("other.yaml", "a: 1\n", "expected a suite"),
         ("people.csv", PEOPLE.replace("prediction", "predicted"), "people.csv:1: no column 'prediction'"),
         ("book.json", "{}", "expected a baseline"),
-        ("run.json", '{"measurements": [], "schema": 1}', "an earlier version"),
+        ("run.json", '{"measurements": [], "schema": 1}', "expected schema 2, got 1"),
         ("run.json", "<<<<<<< ours\n", "run.json"),
         ("what.bin", "", "the kind of the file is unknown"),
         ("history.db", "none", "history.db"),

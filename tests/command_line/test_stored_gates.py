@@ -41,7 +41,7 @@ def test_each_gate_is_a_line_and_with_explain_a_sentence(
     assert "a worsening of 0.2 is allowed." in explained
 
 
-def test_a_baseline_of_an_earlier_version_is_told_what_stores_it(
+def test_a_baseline_that_does_not_say_what_its_gates_see_is_told_what_stores_it(
     stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = json.loads(stored_book(stored).read_text())

@@ -140,7 +140,6 @@ def test_the_number_of_restarts_may_differ(tmp_path: Path) -> None:
 
 
 def test_a_baseline_without_the_sums_of_each_restart_says_what_is_missing(tmp_path: Path) -> None:
-    """As earlier versions wrote it: values of restarts only."""
     then = retrained(*SHIFTS)
     packed = pack_measured(then)
     assert packed is not None

@@ -39,11 +39,6 @@ def test_anything_else_is_refused_with_the_forms(written: object) -> None:
     assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
 
 
-def test_a_margin_that_earlier_versions_planned_says_what_the_rule_is_now() -> None:
-    with pytest.raises(GateError, match=r"none is derived from noise any more: leave it out, .* worse than chance"):
-        read_margin("auto")
-
-
 def test_the_same_needs_a_margin() -> None:
     assert read_margin_of_sameness("5%") == Margin(share=0.05) and read_margin_of_sameness(0) == Margin(0.0)
     for nothing in (None, Margin()):

@@ -110,7 +110,7 @@ def spread(measurement: Measurement) -> object:
     return type(measurement.sums)({"share": replace(sums, sums=np.stack([moved, sums.sums[:, 1]], axis=1))})
 
 
-def test_an_entry_of_an_earlier_version_is_asked_too(tmp_path: Path) -> None:
+def test_an_entry_that_does_not_say_what_its_gate_sees_is_asked_too(tmp_path: Path) -> None:
     strong, weak = blurred(0.005), blurred(1.0)
     book = book_of(tmp_path, strong, None)
     data = json.loads(book.read_text())

@@ -103,15 +103,6 @@ def test_an_unchanged_model_passes_however_it_is_asked(wide_project: pytest.Pyte
             "suite: ./wide.yaml, at_least: 0.5, margin: 0.1",
             "2: 'margin' goes with 'baseline: true', 'no_worse_than' or 'same_as'",
         ),
-        (
-            "suite: ./wide.yaml, baseline: true, tolerance: 0.1",
-            "2: a tolerance is called 'margin' now, *write 'margin: 20%' *",
-        ),
-        ("suite: ./wide.yaml, baseline: true, tolerance: auto", "2: a tolerance is called 'margin' now, *"),
-        (
-            "suite: ./wide.yaml, baseline: true, margin: auto",
-            "2: a margin is a person's number, *leave it out*; got 'auto'",
-        ),
         ("suite: ./wide.yaml, same_as: last", "2: 'the same as' needs a margin, *"),
         ("suite: ./wide.yaml, baseline: true, margin: much", "2: a margin should be *; got 'much'"),
         ("suite: ./wide.yaml, baseline: true, margin: -1", "2: a margin should be a number of 0 or more*"),

@@ -28,7 +28,7 @@ from pytest_genderbias.plugin.options import SETTINGS
         (["--bias-option=unit"], "--bias-option: expected *SUITE:*NAME=VALUE, got 'unit'"),
         (["--bias-option=unitt=word_pair"], "--bias-option: no suite has an option 'unitt'; did you mean unit?*"),
         (["--bias-option=unit=.inf"], "--bias-option: '.inf' is not a valid value: *put it in quotes*"),
-        (["--bias-margin=auto"], "--bias-margin: a margin is a person's number, *leave it out*; got 'auto'"),
+        (["--bias-margin=auto"], "--bias-margin: a margin should be a number of 0 or more*; got 'auto'"),
         (["--bias-margin=-1"], "--bias-margin: a margin should be a number of 0 or more*; got -1.0"),
         (
             ["-obias_correct_for=all"],

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, LimitFacts, read_facts
+from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, LimitFacts, read_facts
 from pytest_genderbias.gates.verdicts import Paragraph
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
@@ -90,23 +90,3 @@ def test_the_json_file_holds_what_was_recorded(tmp_path: Path) -> None:
     assert written["facts"] == {"least": None, "most": 0.5}
     assert (report["run"]["exit_status"], report["comparisons"][0]["better"]) == (1, "no value")
     assert report["not_compared"][0]["models"] == ["a"]
-
-
-def test_a_report_of_an_earlier_version_is_read_in_the_words_of_today() -> None:
-    facts = read_facts({"accepted_on": "2026-01-01", "baseline": 0.3})
-    judgements = settled(*(replace(JUDGEMENT, facts=facts, code=code) for code in ("too_few", "regressed", "better")))
-    content = RunReport(RunInfo("2026-01-02T10:00:00+00:00", "0"), judgements=tuple(judgements)).to_dict()
-    earlier = (("inconclusive", "warned"), ("regressed", "failed"), ("stale", "warned"))
-    for one, (verdict, outcome) in zip(content["judgements"], earlier, strict=True):  # type: ignore[call-overload]
-        del one["code"], one["details"]
-        one["text"] = "text\n  judged for other items"
-        one |= {"schema": 1, "verdict": verdict, "outcome": outcome}
-        one["facts"] = {"accepted_on": "2026-01-01", "baseline": 0.3, "tolerance": 0.02, "plan": "of earlier versions"}
-    now = RunReport.from_dict(json.loads(json.dumps(content))).judgements
-    assert [(one.in_words, one.outcome) for one in now] == [
-        ("cannot judge (too few cases)", "passed"),
-        ("worse", "failed"),
-        ("pass (better: refresh)", "passed"),
-    ]
-    assert [line.strip() for line in now[0].text.splitlines()] == ["text", "judged for other items"]
-    assert now[0].facts == BaselineFacts("2026-01-01", 0.3, 0.02)

@@ -67,24 +67,6 @@ def test_a_trace_without_points_is_refused() -> None:
         Trace.from_dict({**trace(0.1).to_dict(), "points": []})
 
 
-def test_what_an_earlier_version_wrote_has_the_words_of_today() -> None:
-    of = trace(0.25, 0.3)
-    before = of.to_dict()
-    for point, verdict, outcome in zip(
-        before["points"], ("inconclusive", "regressed"), ("warned", "failed"), strict=True
-    ):  # type: ignore[call-overload]
-        del point["margin"]
-        point |= {"verdict": verdict, "outcome": outcome, "baseline": 0.25, "tolerance": 0.02}
-    now = Trace.from_dict(before)
-    assert [(point.verdict, point.outcome) for point in now.points] == [
-        ("cannot judge (too few cases)", "passed"),
-        ("worse", "failed"),
-    ]
-    assert row(now)["allowed"] == "baseline 0.25 + 0.02"
-    with pytest.raises(DataFileError, match="tolerance"):
-        Trace.from_dict({**before, "points": [{**now.last.__dict__, "tolerance": 0.1}]})
-
-
 def test_without_a_margin_nothing_but_the_baseline_is_allowed() -> None:
     of = judged(trace(0.25, 0.3), verdict="pass", outcome="passed", baseline=0.25)
     assert row(of)["allowed"] == "baseline 0.25"

@@ -218,7 +218,7 @@ class ItemSums:
         ['about', 'labels', 'sums']
         """
         about = {"combiner": self.combiner, "over": self.over, "parameters": dict(self.parameters)}
-        if self.across != "templates":  # which files of earlier versions do not have
+        if self.across != "templates":
             about["across"] = self.across
         arrays = {"labels": self.labels, "sums": self.sums, "about": np.asarray(json.dumps(about))}
         if self.columns is not None:
