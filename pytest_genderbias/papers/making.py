@@ -1,5 +1,5 @@
-"""Make the runs of a table: those without a result, each stored as soon as it is made, so that an interrupted table
-goes on where it stopped.
+"""Make the runs of a table: those without a result, and seeds that a result lacks. Each is stored when it is made, so
+that an interrupted table goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -8,14 +8,16 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import BiasError, SettingError
 from pytest_genderbias.measurement.carry_out import versions
+from pytest_genderbias.mitigation.harness.run import seeds_of
 from pytest_genderbias.papers.config import PAPER, PaperConfig, RunConfig, overlaid
-from pytest_genderbias.papers.kinds import Outcome
+from pytest_genderbias.papers.kinds import Outcome, with_further_seeds
 from pytest_genderbias.papers.places import Places, placed
 from pytest_genderbias.papers.stored import StoredRun, read_run, write_run
 
@@ -31,6 +33,7 @@ KINDS: Mapping[str, str] = {
     "resilience": "resilience",
     "scrubbed-words": "scrubbed_words",
 }
+FURTHER_SEEDS = ("agreement", "growth", "mitigation", "resilience")  #: kinds whose results take further seeds
 Tell = Callable[[str], object]
 _PREFIX = "paper-"  #: begins the name of a result at the paper's scale
 
@@ -55,7 +58,8 @@ def make_runs(
 ) -> list[str]:
     """Make the named runs that have no result of their settings, and return the names of those that failed.
 
-    A run that fails, by whatever error, leaves the others as they are.
+    A result that lacks nothing but seeds is extended by them. A run that fails, by whatever error, leaves the others as
+    they are.
 
     Args:
         paper: the paper.
@@ -72,13 +76,15 @@ def make_runs(
             tell(f"{name}: has no settings for the {scale} scale")
             continue
         path = results / f"{result_name(run, scale)}.json"
-        if path.exists() and is_of(run, scale, read_run(path)):
+        made = read_run(path) if path.exists() else None
+        if made and is_of(run, scale, made):
             tell(f"{name}: has a result ({path}); delete it to make it again")
             continue
-        expected = f", about {run.minutes:g} min of one core" if scale != PAPER and run.minutes else ""
-        tell(f"{name}: {run.title}{expected}")
+        missing = missing_seeds(run, scale, made) if made else []
+        tell(f"{name}: {run.title}{_expected(run, scale, missing)}")
         try:
-            stored = make_run(run, scale, places)
+            new = make_run(run, scale, places, missing)
+            stored = extended(made, new, run, places) if made and missing else new
         except BiasError as error:
             failed.append(name)
             tell(f"{name}: {type(error).__name__}: {error}")
@@ -88,7 +94,7 @@ def make_runs(
             tell(f"{name}: failed by a defect, which the lines below show\n{traceback.format_exc().rstrip()}")
             continue
         write_run(stored, results)
-        tell(f"{name}: made in {stored.seconds:.0f} s")
+        tell(f"{name}: made in {new.seconds:.0f} s")
     return failed
 
 
@@ -97,18 +103,60 @@ def is_of(run: RunConfig, scale: str, stored: StoredRun) -> bool:
     return stored.settings == run.scales.get(scale)
 
 
-def make_run(run: RunConfig, scale: str, places: Places) -> StoredRun:
-    """Carry out a run and return its result.
+def _expected(run: RunConfig, scale: str, missing: Sequence[int]) -> str:
+    """Return which seeds are made, unless all are, and about how long it takes."""
+    seeds = f", seeds {', '.join(map(str, missing))} beside those it has" if missing else ""
+    if scale == PAPER or not run.minutes:
+        return seeds
+    share = len(missing) / len(seeds_of(run.scales[scale]["seeds"])) if missing else 1
+    return f"{seeds}, about {run.minutes * share:.2g} min of one core"
+
+
+def make_run(run: RunConfig, scale: str, places: Places, seeds: Sequence[int] = ()) -> StoredRun:
+    """Carry out a run, with its own seeds or with ``seeds``, and return its result.
 
     Raises:
         BiasError: a model, data set or setting is missing or wrong.
     """
-    settings = run.scales[scale]
+    settings = {**run.scales[scale], "seeds": list(seeds)} if seeds else run.scales[scale]
     start, used = time.perf_counter(), time.process_time()
     outcome = kind_named(run.kind)(placed(settings, places), places)
     spent = round(time.perf_counter() - start, 1), round(time.process_time() - used, 1)
     found = list(outcome.seeds), outcome.figures, outcome.details
     return StoredRun(result_name(run, scale), scale, settings, *found, *spent, versions())
+
+
+def missing_seeds(run: RunConfig, scale: str, made: StoredRun) -> list[int]:
+    """Return the seeds that a result lacks, where it differs in nothing else from what the run is now; otherwise none.
+
+    Only results of several seeds of a kind of :data:`FURTHER_SEEDS` are extended, and without a grid, whose best point
+    all seeds choose.
+    """
+    settings, known = run.scales[scale], list(made.seeds)
+    if run.kind not in FURTHER_SEEDS or "grid" in settings or len(known) < 2:
+        return []
+    seeds = list(seeds_of(settings.get("seeds", 1)))
+    is_start = seeds[: len(known)] == known and settings == {**made.settings, "seeds": settings.get("seeds")}
+    return seeds[len(known) :] if is_start else []
+
+
+def extended(made: StoredRun, new: StoredRun, run: RunConfig, places: Places) -> StoredRun:
+    """Return the result of the seeds of two results of a run, as if all seeds had been made at once.
+
+    The times are sums, the processor time only if both have one.
+    """
+    kind = import_module(f"pytest_genderbias.papers.kinds.{KINDS[run.kind]}")
+    outcome = getattr(kind, "with_further_seeds", with_further_seeds)(made, new, places)
+    used = [part.processor_seconds for part in (made, new) if part.processor_seconds is not None]
+    return replace(
+        new,
+        settings=run.scales[made.scale],
+        seeds=list(outcome.seeds),
+        figures=outcome.figures,
+        details=outcome.details,
+        seconds=round(made.seconds + new.seconds, 1),
+        processor_seconds=round(sum(used), 1) if len(used) == 2 else None,
+    )
 
 
 def check_run(run: RunConfig, places: Places) -> str:

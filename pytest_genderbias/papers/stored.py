@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,10 @@ class StoredFigure:
     def deviation(self) -> float | None:
         """The standard deviation over the seeds; ``None`` if all are equal or there is one only."""
         return float(np.std(self.defined, ddof=1)) if len(set(self.defined)) > 1 else None
+
+    def joined(self, other: StoredFigure) -> StoredFigure:
+        """Return the figure of these seeds and then those of the other."""
+        return replace(self, values=[*self.values, *other.values], intervals=[*self.intervals, *other.intervals])
 
     @property
     def interval(self) -> tuple[float, float] | None:

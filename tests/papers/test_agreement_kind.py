@@ -17,7 +17,7 @@ from pytest_genderbias.mitigation.harness.agreement import (
 )
 from pytest_genderbias.papers.config import RunConfig
 from pytest_genderbias.papers.kinds.agreement import compared, compared_without_one
-from pytest_genderbias.papers.making import make_run
+from pytest_genderbias.papers.making import extended, make_run, missing_seeds
 from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.stored import read_run, write_run
 
@@ -64,6 +64,11 @@ def test_the_figures_of_methods_and_their_agreement_are_stored(tmp_path):
     assert len(x) == 3 and figure.mean == pytest.approx(stats.pearsonr(x, y).statistic)
     write_run(run, tmp_path)
     assert read_run(tmp_path / "a.json").figures == run.figures
+    whole = RunConfig("a", "", "agreement", {"small": {**settings, "seeds": [4, 7, 9]}})
+    further = make_run(whole, "small", Places({}, tmp_path), missing_seeds(whole, "small", run))
+    assert list(further.seeds) == [9]
+    both, at_once = extended(run, further, whole, Places({}, tmp_path)), make_run(whole, "small", Places({}, tmp_path))
+    assert (both.seeds, both.figures, both.details) == (at_once.seeds, at_once.figures, at_once.details)
 
 
 def test_bounds_are_stored_as_intervals():

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import PaperConfig, RunConfig
 from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.kinds.resilience import _figures_at
-from pytest_genderbias.papers.making import check_run, kind_named, make_run, make_runs
+from pytest_genderbias.papers.making import check_run, kind_named, make_run, make_runs, missing_seeds
 from pytest_genderbias.papers.places import Places, balanced_biographies, bold_sentences, first_snli_pairs, placed
 from pytest_genderbias.papers.stored import StoredFigure, read_run, read_runs, write_run
 from pytest_genderbias.suites.families.shared.labelled import read_table
@@ -329,6 +330,44 @@ def test_a_defect_in_one_run_leaves_the_others_their_results(tmp_path, monkeypat
     failed = make_runs(PaperConfig("p", "", {}, runs), ["a", "b"], "small", Places({}, tmp_path), tmp_path, told.append)
     assert failed == ["a"] and read_runs(tmp_path).keys() == {"b"}
     assert any("RuntimeError: no such kernel" in line for line in told)
+
+
+def test_a_result_that_lacks_seeds_is_extended_by_them(places, pretraining, mitigated, tmp_path):
+    """The figures are those of one run with all seeds, and only the missing seed is trained."""
+    settings = {**mitigated.settings, "seeds": 3}
+    write_run(mitigated, tmp_path)
+    count, told = len(list(places.trainings.glob("masked-lm-*"))), []
+    paper = PaperConfig("p", "", {}, {"a": RunConfig("a", "", "mitigation", {"small": settings}, minutes=6)})
+    assert make_runs(paper, ["a"], "small", places, tmp_path, told.append) == []
+    assert told[0].endswith(", seeds 2 beside those it has, about 2 min of one core")
+    assert len(list(places.trainings.glob("masked-lm-*"))) == count + 2, "seed 2 with the method, and its control"
+    run, whole = read_run(tmp_path / "a.json"), make_run(paper.runs["a"], "small", places)
+    assert run.settings == settings and run.seeds == [0, 1, 2] and run.figures == whole.figures
+    assert run.seconds > mitigated.seconds
+    assert [part["seeds"] for part in run.details["parts"]] == [[0, 1], [2]]
+    assert run.details["parts"][0]["verdicts"] == mitigated.details["verdicts"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "missing"),
+    [
+        ("mitigation", {"seeds": 4}, [2, 3]),
+        ("resilience", {"seeds": [0, 1, 7]}, [7]),
+        ("mitigation", {"seeds": [1, 0, 2]}, []),
+        ("mitigation", {"seeds": 1}, []),
+        ("mitigation", {"seeds": 3, "controls": 2}, []),
+        ("scrubbed-words", {"seeds": 3}, []),
+    ],
+)
+def test_only_a_result_that_lacks_nothing_but_seeds_is_extended(mitigated, kind, changed, missing):
+    run = RunConfig("a", "", kind, {"small": {**mitigated.settings, **changed}})
+    assert missing_seeds(run, "small", mitigated) == missing
+
+
+def test_the_seeds_of_a_grid_are_made_at_once(mitigated):
+    made = replace(mitigated, settings={**mitigated.settings, "grid": {}})
+    run = RunConfig("a", "", "mitigation", {"small": {**made.settings, "seeds": 3}})
+    assert missing_seeds(run, "small", made) == []
 
 
 def test_a_method_in_a_list_shares_the_training_of_the_bare_one(places, pretraining):

@@ -16,7 +16,7 @@ from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec,
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import SomeMethod
 from pytest_genderbias.papers.places import Places
-from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.papers.stored import StoredFigure, StoredRun
 from pytest_genderbias.recipes.recipe import Performance, Recipe
 
 
@@ -27,6 +27,17 @@ class Outcome:
     figures: Mapping[str, StoredFigure]
     seeds: Sequence[int] = (0,)
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def with_further_seeds(made: StoredRun, new: StoredRun, places: Places) -> Outcome:
+    """Return the outcome of two results of different seeds, for kinds whose figures of a seed no other seed changes.
+
+    The details have ``parts``: those of each result, with its seeds and the versions of its packages.
+    """
+    parts = made.details.get("parts") or [{"seeds": made.seeds, "versions": made.versions, **made.details}]
+    parts = [*parts, {"seeds": new.seeds, "versions": new.versions, **new.details}]
+    figures = {name: figure.joined(new.figures[name]) for name, figure in made.figures.items()}
+    return Outcome(figures, [*made.seeds, *new.seeds], {"parts": parts})
 
 
 def mitigated(

@@ -33,7 +33,7 @@ from pytest_genderbias.mitigation.harness.agreement import (
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.papers.kinds import Outcome, mitigated
 from pytest_genderbias.papers.places import Places, runner_of_paper, without_paths
-from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.papers.stored import StoredFigure, StoredRun
 from pytest_genderbias.statistics.inference.intervals import Interval
 
 _OF_AN_ENTRY = ("suite", "statistics", "as", "p_value")
@@ -51,8 +51,23 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     }
     intrinsic, extrinsic = (_figures_named(settings[side]) for side in ("intrinsic", "extrinsic"))
     study = agreement(runs, intrinsic, extrinsic, new_heads=bool(settings.get("retrained")))
+    return _outcome(study, next(iter(runs.values())).seeds, places)
+
+
+def with_further_seeds(made: StoredRun, new: StoredRun, places: Places) -> Outcome:
+    """Return the outcome of the points of two results of different seeds, which is that of one run with all of them."""
+    parts = [AgreementStudy.from_dict(part.details["agreement"]).points for part in (made, new)]
+    one_before = sum(point.method == NO_METHOD for point in parts[0]) < len(made.seeds)
+    if one_before:
+        parts[1] = tuple(point for point in parts[1] if point.method != NO_METHOD)
+    methods = dict.fromkeys(point.method for point in parts[0])
+    points = [point for method in methods for part in parts for point in part if point.method == method]
+    study = agreement(points, *(_figures_named(made.settings[side]) for side in ("intrinsic", "extrinsic")))
+    return _outcome(study, [*made.seeds, *new.seeds], places)
+
+
+def _outcome(study: AgreementStudy, seeds: Sequence[int], places: Places) -> Outcome:
     figures = {**dict(_by_method(study.points)), **dict(compared(study)), **dict(compared_without_one(study))}
-    seeds = next(iter(runs.values())).seeds
     return Outcome(figures, tuple(seeds), {"agreement": without_paths(study.to_dict(), places)})
 
 
