@@ -10,7 +10,7 @@ from pytest_genderbias.papers.config import PAPER, load_paper, paper_names
 from pytest_genderbias.papers.making import check_run
 from pytest_genderbias.papers.places import Places
 
-QUICK = ("bold-cooccurrence", "subspace-pairs-minilm", "careers-words")
+QUICK = ("bold-cooccurrence", "subspace-pairs-minilm", "biographies-words")
 
 
 def runs_of_the_papers_scale():
