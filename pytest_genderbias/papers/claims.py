@@ -1,24 +1,33 @@
-"""Judge the claims of a table on stored figures: agrees, differs, too small to say, or needs the paper's scale."""
+"""Judge the claims of a table on stored figures: agrees, differs, not able, too small to say, or needs the paper's
+scale; and say what would decide those that are too small.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from pytest_genderbias.papers.config import BELOW, NEAR, Claim, Table, run_of
+from pytest_genderbias.papers.config import BELOW, NEAR, SMALL, Claim, Table, run_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
 from pytest_genderbias.statistics.student import t_quantile
+from pytest_genderbias.text.located_yaml import plain, read_yaml
 
-AGREES, DIFFERS, TOO_SMALL, NEEDS = "agrees", "differs", "too small to say", "needs the paper's scale"
+AGREES, DIFFERS, NOT_ABLE, TOO_SMALL = "agrees", "differs", "not able", "too small to say"
+NEEDS = "needs the paper's scale"
 LEVEL = 0.95  #: one-sided, of each bound
 CONTROL = "control"  #: the side of random controls
 _DRAWN = {"limit", "draws", "seeds"}  #: options of a suite that draw cases, contexts or texts
 FEWEST_SEEDS = 3  #: with fewer, the spread over seeds is unknown
+MOST_SEEDS = 200  #: beyond, seeds are no way to decide a claim; for items, how many times those that there are
+_IN_TRAINING = re.compile(r" (step|at) \d+$")  #: ends the side of a model in the course of its training
 #: Reach of a one-sided bound in that of a two-sided one.
 _ONE_SIDED = float(ndtri(LEVEL) / ndtri((1 + LEVEL) / 2))
 
@@ -29,24 +38,31 @@ class Difference:
     are none.
 
     ``over``: what the bounds generalise to: ``restarts``, ``items``, ``restarts and items``, or
-    ``splits of the texts``.
+    ``splits of the texts``. ``error``: standard error over ``seeds`` restarts, or 0; ``shared``: what splits of the
+    same texts add to 1 / ``seeds`` in its square.
     """
 
     value: float
     low: float | None = None
     high: float | None = None
     over: str = ""
+    error: float = field(default=0.0, repr=False)
+    seeds: int = field(default=1, repr=False)
+    shared: float = field(default=0.0, repr=False)
 
 
 @dataclass(frozen=True)
 class JudgedClaim:
     """A claim, its verdict, and the difference that decided it; ``None`` where a run has no result or a figure no
     value.
+
+    ``failed``: the ability that a model of the claim lacks, in words.
     """
 
     claim: Claim
     verdict: str
     difference: Difference | None = None
+    failed: str = ""
 
 
 def judge_claims(table: Table, runs: Mapping[str, StoredRun]) -> list[JudgedClaim]:
@@ -57,8 +73,8 @@ def judge_claims(table: Table, runs: Mapping[str, StoredRun]) -> list[JudgedClai
 def table_verdict(judged: Sequence[JudgedClaim]) -> str:
     """Return the verdict of a table: ``differs`` if a claim does, else ``agrees`` if more than half of its claims do.
 
-    Where as few as half of them agree, or fewer, it is too small to say, and where no claim has a result, it needs the
-    paper's scale.
+    Where as few as half of them agree, or fewer, it is too small to say; where models are not able to say anything on
+    any claim, not able; and where no claim has a result, it needs the paper's scale.
 
     >>> table_verdict([])
     "needs the paper's scale"
@@ -68,13 +84,16 @@ def table_verdict(judged: Sequence[JudgedClaim]) -> str:
         return DIFFERS
     if 2 * verdicts.count(AGREES) > len(verdicts):
         return AGREES
-    return TOO_SMALL if AGREES in verdicts or TOO_SMALL in verdicts else NEEDS
+    if AGREES in verdicts or TOO_SMALL in verdicts:
+        return TOO_SMALL
+    return NOT_ABLE if NOT_ABLE in verdicts else NEEDS
 
 
 def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
     """Return the verdict of a claim: ``agrees`` or ``differs`` where the bounds of the difference decide it.
 
-    Figures without bounds that are exact for their model decide by their values.
+    Figures without bounds that are exact for their model decide by their values. A claim on a model that failed its
+    ability is ``not able``, whatever the bounds.
     """
     figure = figure_at(runs, claim.figure)
     other = figure_at(runs, claim.other) if isinstance(claim.other, str) else StoredFigure([claim.other])
@@ -83,18 +102,99 @@ def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
     if claim.absolute:
         figure, other = sizes(figure), sizes(other)
     found = difference(figure, other, not isinstance(claim.other, str), *_seeds_of(claim, runs))
+    locators = [text for text in (claim.figure, claim.other) if isinstance(text, str)]
+    if failed := next((words for text in locators for words in _failed(text, runs[run_of(text)])), ""):
+        return JudgedClaim(claim, NOT_ABLE, found, failed)
     if found is None:
         return JudgedClaim(claim, TOO_SMALL)
     has_bounds = found.low is not None and found.high is not None
     if not has_bounds and not _is_exact(claim, runs):
         return JudgedClaim(claim, TOO_SMALL, found)
     low, high = (found.value if bound is None else bound for bound in (found.low, found.high))
+    return JudgedClaim(claim, _verdict(claim, low, high), found)
+
+
+def _verdict(claim: Claim, low: float, high: float) -> str:
+    """Return what one-sided bounds of the difference say of a claim."""
     if claim.relation == NEAR:
-        return JudgedClaim(claim, _near(low, high, claim.within), found)
+        return _near(low, high, claim.within)
     if claim.relation == BELOW:
         low, high = -high, -low
     against = high <= 0 if low == high else high < 0  # equal values are neither above nor below
-    return JudgedClaim(claim, AGREES if low > 0 else DIFFERS if against else TOO_SMALL, found)
+    return AGREES if low > 0 else DIFFERS if against else TOO_SMALL
+
+
+def _failed(locator: str, run: StoredRun) -> Iterator[str]:
+    """Yield the abilities that the model of a figure failed, in words: those whose mean over the seeds a constant
+    answer reaches with a chance of 5 % or more (normal error over the examples).
+
+    The abilities are those of the figure's suite, and of the task that its model was tuned for, on the same side; where
+    there are none, those of all sides. A figure of a task is itself an ability, and a model in the course of its
+    training is asked for none.
+    """
+    side, suite = locator.partition(" ")[2].split("/")[:2]
+    later = {name: stage for stage in run.settings.get("then", ()) for name in _names(stage)}
+    stage = later.get(suite, run.settings)
+    task = stage.get("recipe", {}).get("name")
+    if run.scale != SMALL or suite == task or _IN_TRAINING.search(side):
+        return
+    asked: dict[str, tuple[float, int]] = {}
+    for key in run.figures:
+        of, name, _ = key.split("/")
+        constant = _constant(key.partition("/")[2], stage.get("recipe", {}))
+        if constant is not None and later.get(name, run.settings) is stage and not _IN_TRAINING.search(of):
+            asked[key] = constant
+    own = [key for key in asked if key.startswith((f"{side}/{suite}/", f"{side}/{task}/"))]
+    for key in own or asked:
+        mean, (least, examples) = run.figures[key].mean, asked[key]
+        error = ((least * (1 - least) or 1.0) / examples) ** 0.5  # of a correlation, 1 over the root
+        if mean is not None and mean - least <= ndtri(LEVEL) * error:
+            yield f"{key.partition('/')[2]} is {mean:.3f}, and that of a constant answer {least:g}"
+
+
+def _names(stage: Mapping[str, Any]) -> set[str]:
+    """Return the task that a stage tunes for, and what its suites are called."""
+    return {stage["recipe"]["name"], *(entry.get("as", entry["suite"]) for entry in stage.get("measure", ()))}
+
+
+def _constant(figure: str, recipe: Mapping[str, Any]) -> tuple[float, int] | None:
+    """Return what a constant answer reaches in a figure of a task, and of how many examples; ``None`` where the figure
+    is no ability.
+    """
+    known = _constants()
+    return known.get(f"{figure} of {recipe.get('data_set')}", known.get(figure))
+
+
+@cache
+def _constants() -> dict[str, tuple[float, int]]:
+    content = plain(read_yaml(Path(__file__).with_name("abilities.yaml")))
+    return {name: (float(constant), int(examples)) for name, (constant, examples) in content.items()}
+
+
+def decision(judged: JudgedClaim) -> tuple[int, str] | None:
+    """Return how many restarts would decide a claim at their mean and spread, or, where nothing was restarted, how many
+    times the items, and what its verdict would be; (0, "") if that is more than ``MOST_SEEDS``, and ``None`` without
+    bounds.
+    """
+    found = judged.difference
+    if found is None or found.low is None or found.high is None:
+        return None
+    for number in range(found.seeds + 1, MOST_SEEDS + 1):
+        if (verdict := _verdict(judged.claim, *_bounds_with(found, number))) != TOO_SMALL:
+            return number, verdict
+    return 0, ""
+
+
+def _bounds_with(found: Difference, number: int) -> tuple[float, float]:
+    """Return the bounds that a difference would have with another number of restarts, or that many times the items."""
+    reaches = [abs(bound - found.value) for bound in (found.low, found.high) if bound is not None]
+    if found.error == 0:
+        below, above = (reach / number**0.5 for reach in reaches)
+        return found.value - below, found.value + above
+    error = found.error * ((1 / number + found.shared) / (1 / found.seeds + found.shared)) ** 0.5
+    now, then = float(t_quantile(LEVEL, found.seeds - 1)) * found.error, float(t_quantile(LEVEL, number - 1)) * error
+    below, above = (float(np.hypot(then, max(reach**2 - now**2, 0.0) ** 0.5)) for reach in reaches)
+    return found.value - below, found.value + above
 
 
 def _seeds_of(claim: Claim, runs: Mapping[str, StoredRun]) -> list[Sequence[int]]:
@@ -212,8 +312,9 @@ def _over_restarts(
     if n < FEWEST_SEEDS:
         return Difference(value)
     shared = 0.0 if held_out is None else held_out / (1 - held_out)
-    reach = float(t_quantile(LEVEL, n - 1) * differences.std(ddof=1) * (1 / n + shared) ** 0.5)
-    return Difference(value, value - reach, value + reach, "restarts" if held_out is None else "splits of the texts")
+    error = float(differences.std(ddof=1)) * (1 / n + shared) ** 0.5
+    reach, over = float(t_quantile(LEVEL, n - 1)) * error, "restarts" if held_out is None else "splits of the texts"
+    return Difference(value, value - reach, value + reach, over, error, n, shared)
 
 
 def _one_against(found: Difference, figure: StoredFigure, other: StoredFigure, fixed: bool) -> Difference:
@@ -229,7 +330,7 @@ def _one_against(found: Difference, figure: StoredFigure, other: StoredFigure, f
     below, above = reach if one is figure else reach[::-1]
     low = found.value - float(np.hypot(found.value - found.low, _ONE_SIDED * below))
     high = found.value + float(np.hypot(found.high - found.value, _ONE_SIDED * above))
-    return Difference(found.value, low, high, "restarts and items")
+    return replace(found, low=low, high=high, over="restarts and items")
 
 
 def _reach_over_items(figure: StoredFigure) -> tuple[float, float] | None:
@@ -252,8 +353,9 @@ def _welch(
         return Difference(value)
     parts = [values.var(ddof=1) / len(values) for values in (a, b)]
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    reach = float(t_quantile(LEVEL, freedom) * sum(parts) ** 0.5)
-    return Difference(value, value - reach, value + reach, "restarts")
+    error = float(sum(parts) ** 0.5)
+    reach = float(t_quantile(LEVEL, freedom)) * error
+    return Difference(value, value - reach, value + reach, "restarts", error, min(len(a), len(b)))
 
 
 def _over_items(

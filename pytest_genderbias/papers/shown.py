@@ -14,15 +14,20 @@ from typing import Any
 from pytest_genderbias.papers.claims import (
     AGREES,
     DIFFERS,
+    FEWEST_SEEDS,
+    MOST_SEEDS,
     NEEDS,
+    NOT_ABLE,
     TOO_SMALL,
     Difference,
     JudgedClaim,
     count_claims,
+    decision,
     judge_claims,
     table_verdict,
 )
 from pytest_genderbias.papers.config import (
+    NEAR,
     PAPER,
     SMALL,
     Claim,
@@ -40,7 +45,7 @@ from pytest_genderbias.text.numbers import counted
 from pytest_genderbias.text.printable import escape
 
 NO_RESULT = "no result yet"
-VERDICTS = (AGREES, DIFFERS, TOO_SMALL, NEEDS, NO_RESULT)
+VERDICTS = (AGREES, DIFFERS, NOT_ABLE, TOO_SMALL, NEEDS, NO_RESULT)
 _FOLDER = re.compile(r"\{(data|runs)\}/(models/)?")  #: what stands before the name of a model or file
 
 
@@ -140,9 +145,9 @@ def _verdict_of_claim(paper: PaperConfig, judged: JudgedClaim) -> str:
     return judged.verdict
 
 
-def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim) -> str:
-    """Return a claim of a table, its verdict, the difference that decided it, and an earlier table that makes the same
-    claim.
+def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim, runs: Mapping[str, StoredRun]) -> str:
+    """Return a claim of a table, its verdict, the difference that decided it or what would, and an earlier table that
+    makes the same claim.
     """
     words = f"{_verdict_of_claim(paper, judged)}: {judged.claim.text}"
     difference = judged.difference
@@ -156,7 +161,35 @@ def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim) -> str
         words += f" ({what} {number(difference.value)}{bounds})"
     if (earlier := _first_with(paper, judged.claim)) != table.name:
         words += f", as in {earlier.replace('-', ' ')}"
-    return f"{words}; {judged.claim.because}" if judged.verdict == DIFFERS and judged.claim.because else words
+    if judged.verdict == TOO_SMALL:
+        return f"{words}; to decide: {_to_decide(paper, judged, runs)}"
+    reason = judged.failed or (judged.claim.because if judged.verdict == DIFFERS else "")
+    return f"{words}; {reason}" if reason else words
+
+
+def _to_decide(paper: PaperConfig, judged: JudgedClaim, runs: Mapping[str, StoredRun]) -> str:
+    """Return what would decide a claim that is too small to say."""
+    found, decided = judged.difference, decision(judged)
+    if found is None:
+        return "a model whose figure has a value with every seed"
+    seeds = {name: len(runs[name].seeds) for name in judged.claim.runs}
+    if decided is None:
+        few = min(seeds.values()) < FEWEST_SEEDS
+        return f"{FEWEST_SEEDS} seeds of each run" if few else "items on which the seeds differ"
+    many, verdict = decided
+    if many and found.error:
+        minutes = sum(minutes_of(paper.runs[name], runs[name]) * max(0.0, many / n - 1) for name, n in seeds.items())
+        cost = f"{minutes / 60:.1f} core hours" if minutes > 60 else f"{minutes:.0f} core minutes"
+        return f"about {many} seeds, {cost} more ({verdict})"
+    things = "texts" if "texts" in found.over else _over(paper, judged.claim, found).removeprefix("restarts and ")
+    if many:
+        return f"about {many} times the {things} ({verdict})"
+    if things != "restarts":
+        return f"more {things}, since {MOST_SEEDS} seeds would not do"
+    margin = number(max(abs(found.low or 0.0), abs(found.high or 0.0)))
+    if judged.claim.relation == NEAR:
+        return f"a margin of {margin}, which these seeds confirm; {MOST_SEEDS} would not do for {judged.claim.within:g}"
+    return f"a model with a larger effect, since {MOST_SEEDS} seeds would not do for one within {margin} of 0"
 
 
 def _first_with(paper: PaperConfig, claim: Claim) -> str:
@@ -261,7 +294,7 @@ def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], 
         ]
         parts += [_grid(table, runs, width), ""]
     parts += [paragraph(line, width, "  ") for line in lines_of(table, runs)]
-    parts += [paragraph(claim_in_words(paper, table, claim), width, "  ", "- ") for claim in judged]
+    parts += [paragraph(claim_in_words(paper, table, claim, runs), width, "  ", "- ") for claim in judged]
     parts += [paragraph(f"Verdict: {verdict_in_words(paper, table, judged)}", width), ""]
     for name in table.runs:
         run = paper.runs[name]
@@ -393,7 +426,7 @@ def _details(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun]) ->
         yield from (f"- {escape(line)}" for line in lines)
     if judged := judge_claims(table, runs):
         yield ""
-        yield from (f"- {escape(claim_in_words(paper, table, claim))}" for claim in judged)
+        yield from (f"- {escape(claim_in_words(paper, table, claim, runs))}" for claim in judged)
     if lines := differences(paper, table):
         yield ""
         yield f"What differs: {'; '.join(map(escape, lines))}."

@@ -10,9 +10,12 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.papers.claims import (
     AGREES,
     DIFFERS,
+    MOST_SEEDS,
     NEEDS,
+    NOT_ABLE,
     TOO_SMALL,
     count_claims,
+    decision,
     difference,
     judge_claim,
     judge_claims,
@@ -243,7 +246,12 @@ EXACT = {"model": "m", "measure": [{"suite": "s"}]}
         (EXACT | {"measure": [{"suite": "s", "limit": 100}]}, ABOVE, 0.7, TOO_SMALL),
         (EXACT | {"measure": [{"suite": "s", "seeds": 20}]}, ABOVE, 0.7, TOO_SMALL),
         (EXACT | {"measure": [{"suite": "t", "as": "s"}]}, ABOVE, 0.7, AGREES),
-        (EXACT | {"measure": [{"suite": "t"}], "then": [{"measure": [{"suite": "s"}]}]}, ABOVE, 0.7, TOO_SMALL),
+        (
+            EXACT | {"measure": [{"suite": "t"}], "then": [{"recipe": {"name": "r"}, "measure": [{"suite": "s"}]}]},
+            ABOVE,
+            0.7,
+            TOO_SMALL,
+        ),
         (EXACT | {"recipe": {"name": "nli"}}, ABOVE, 0.7, TOO_SMALL),
     ],
 )
@@ -267,3 +275,97 @@ def test_a_claim_of_two_tables_counts_once():
         Claim("Another one.", "a after/s/x", BELOW, 0.7),
     ]
     assert count_claims(judge_claim(claim, runs) for claim in claims) == {AGREES: 2, DIFFERS: 1}
+
+
+def judged_difference(relation, differences, **rest):
+    runs = run_with(after_s_x=differences)
+    judged = judge_claim(claim("after/s/x", relation, 0.0, **rest), runs)
+    assert judged.verdict == TOO_SMALL
+    return judged
+
+
+@pytest.mark.parametrize(
+    ("relation", "differences", "rest", "verdict"),
+    [
+        (ABOVE, [1.0, -0.4, 0.9, -0.2], {}, AGREES),
+        (BELOW, [1.0, -0.4, 0.9, -0.2], {}, DIFFERS),
+        (NEAR, [1.0, -0.4, 0.9, -0.2], {"within": 0.9}, AGREES),
+        (NEAR, [1.0, -0.4, 0.9, -0.2], {"within": 0.1}, DIFFERS),
+    ],
+)
+def test_the_needed_seeds_are_the_fewest_whose_bounds_by_scipy_decide(relation, differences, rest, verdict):
+    number, then = decision(judged_difference(relation, differences, **rest))
+    mean, spread = np.mean(differences), np.std(differences, ddof=1)
+    edge = rest.get("within", 0.0)
+    gap = edge - mean if then == AGREES and relation == NEAR else mean - edge
+    reaches = {n: stats.t.ppf(0.95, n - 1) * spread / n**0.5 for n in (number - 1, number)}
+    assert then == verdict
+    assert reaches[number] < gap <= reaches[number - 1]
+
+
+def test_no_number_of_seeds_decides_what_lies_at_the_edge():
+    assert decision(judged_difference(ABOVE, [1.0, -1.0, 0.01])) == (0, "")
+    assert decision(judged_difference(NEAR, [1.0, 0.0, 0.5], within=0.5)) == (0, "")
+    assert MOST_SEEDS == 200
+
+
+def test_bounds_over_items_need_more_items():
+    """Four times the items halve the bounds."""
+    figure = StoredFigure([0.5], [[-0.4, 1.4]])
+    judged = judge_claim(claim("after/s/x", ABOVE, 0.0), {"r": StoredRun("r", "small", {}, [0], {"after/s/x": figure})})
+    number, verdict = decision(judged)
+    low = 0.5 - 0.9 * stats.norm.ppf(0.95) / stats.norm.ppf(0.975) / np.sqrt([number - 1, number])
+    assert (verdict, low[0] <= 0 < low[1]) == (AGREES, True)
+    assert (
+        decision(
+            judge_claim(
+                Claim("", "r after/s/x", ABOVE, "q after/s/x"),
+                with_figure("q", [0.75])
+                | {"r": StoredRun("r", "small", {"recipe": {"name": "x"}}, [0], {"after/s/x": StoredFigure([0.5])})},
+            )
+        )
+        is None
+    )
+
+
+def tuned(f1, accuracy=0.9, **more):
+    """A model that was tuned for coreference, and measured by two suites."""
+    figures = {
+        "before/edge-probe/f1": StoredFigure([f1, f1, f1]),
+        "before/coref-winogender/accuracy": StoredFigure([accuracy]),
+        "before/coref-winogender/pearson_r": StoredFigure([0.5, 0.6, 0.7]),
+        "before/disco-terms/significant_fills": StoredFigure([1.0]),
+        **more,
+    }
+    stage = {"recipe": {"name": "edge-probe"}, "measure": [{"suite": "coref-winogender"}]}
+    settings = {"model": "m", "measure": [{"suite": "disco-terms"}], "then": [stage]}
+    return {"a": StoredRun("a", "small", settings, [0, 1, 2], figures)}
+
+
+@pytest.mark.parametrize(
+    ("f1", "accuracy", "verdict"), [(0.7, 0.6, AGREES), (0.7, 0.55, NOT_ABLE), (0.65, 0.6, NOT_ABLE)]
+)
+def test_a_model_that_does_no_better_than_a_constant_answer_is_not_able(f1, accuracy, verdict):
+    """The least of 240 sentences is the binomial .5 + 1.645 * (.25 / 240) ** .5 = .553; of 400 pairs, .611 + .040."""
+    runs = tuned(f1, accuracy)
+    judged = judge_claim(Claim("", "a before/coref-winogender/pearson_r", ABOVE, 0.0), runs)
+    assert judged.verdict == verdict
+    assert ("constant answer" in judged.failed) == (verdict == NOT_ABLE)
+    assert judge_claim(Claim("", "a before/edge-probe/f1", ABOVE, 0.6), runs).verdict != NOT_ABLE  # itself an ability
+    assert judge_claim(Claim("", "a before/disco-terms/significant_fills", ABOVE, 0.6), runs).verdict != NOT_ABLE
+    assert table_verdict([judge_claim(Claim("", "a before/coref-winogender/pearson_r", ABOVE, 0.0), tuned(0.5))]) == (
+        NOT_ABLE
+    )
+
+
+def test_a_model_in_the_course_of_its_training_is_asked_for_no_ability():
+    figures = {
+        f"{side}/{figure}": StoredFigure([0.0, 0.001, 0.0])
+        for side in ("baseline step 30", "baseline frozen 1")
+        for figure in ("similarity/pearson_r", "sts/slope")
+    }
+    runs = {"a": StoredRun("a", "small", {"recipe": {"name": "similarity"}}, [0, 1, 2], figures)}
+    verdicts = [
+        judge_claim(Claim("", f"a baseline {at}/sts/slope", ABOVE, 0.5), runs).verdict for at in ("step 30", "frozen 1")
+    ]
+    assert verdicts == [DIFFERS, NOT_ABLE]

@@ -172,7 +172,7 @@ def test_a_claim_without_a_result_is_not_too_small_to_say(own_configs, scale, wo
     paper = load_paper("doe2020")
     judged = judge_claims(paper.tables["table-1"], runs)
     assert verdict_in_words(paper, paper.tables["table-1"], judged) == words
-    assert claim_in_words(paper, paper.tables["table-1"], judged[1]).startswith(
+    assert claim_in_words(paper, paper.tables["table-1"], judged[1], runs).startswith(
         "no result yet" if scale == "small" else "needs the paper's"
     )
 
