@@ -188,8 +188,11 @@ def _add_information(commands: _Commands) -> None:
     """Add what shows suites: ``list`` and ``show``."""
     listing = _command(
         commands,
-        "list [MODEL...] [--suite SUITE,...] [settings]",
+        "list [MODEL...] [--suite SUITE,...] [settings], or list --aliases",
         "list the suites that fit a model and your data, one line each",
+    )
+    listing.add_argument(
+        "--aliases", action="store_true", help="list the short names of models, and what they stand for"
     )
     _add(listing, "specs", "MODEL", f"{_MODEL}; without one, all suites are listed", nargs="*")
     _add_suites(listing)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_genderbias.command_line.arguments import Typed
+from pytest_genderbias.models.spec import ALIASES
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.suites.suite import suite_names
 from pytest_genderbias.text.printable import brief, close_names
@@ -23,7 +24,11 @@ _VARIABLE = "PYTEST_ADDOPTS"  #: of pytest: it adds to the command line, and sta
 
 
 def carry_out(typed: Typed) -> int:
-    """Run pytest, and return its exit status."""
+    """Run pytest, and return its exit status; ``list --aliases`` only prints."""
+    if typed.values.get("aliases"):
+        wide = max(map(len, ALIASES))
+        print("\n".join(f"{alias:{wide}}  {spec}" for alias, spec in ALIASES.items()))
+        return 0
     arguments = pytest_arguments(typed)
     before = os.environ.get(_VARIABLE)
     os.environ[_VARIABLE] = " ".join(filter(None, (before, beside(typed))))

@@ -26,6 +26,7 @@ from pytest_genderbias.models.spec import CHAT, ModelSpec, parse_spec
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.executor import Executor
 from pytest_genderbias.scoring.scorer import Progress
+from pytest_genderbias.scoring.shared_scores import SharedScores
 from pytest_genderbias.suites.suite import LoadedSuites, Suite
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
@@ -44,6 +45,7 @@ class RunSettings:
         progress: shows how far scoring is.
         ability: by which control items a model shows its ability
             (:func:`~pytest_genderbias.measurement.ability_setting.read_ability`).
+        shared: where other machines store their scores, beside the cache; none by default.
     """
 
     limit: int | None = None
@@ -53,6 +55,7 @@ class RunSettings:
     null: int = 0
     progress: Progress | None = None
     ability: object = None
+    shared: SharedScores | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,9 @@ class _Request:
     @property
     def scoring(self) -> ScoreSettings:
         score = self.score
-        return ScoreSettings(score.limit, score.seed, score.batch_tokens, score.cache, score.progress, self.executor)
+        return ScoreSettings(
+            score.limit, score.seed, score.batch_tokens, score.cache, score.progress, self.executor, score.shared
+        )
 
     @property
     def key(self) -> str:

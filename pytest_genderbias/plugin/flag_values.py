@@ -303,6 +303,17 @@ def baseline_folder(text: str, origin: Origin) -> Path:
     return origin.project / text
 
 
+def shared_cache(url: str, origin: Origin) -> str:
+    """Parse the URL of a folder of scores that can be opened here."""
+    from pytest_genderbias.scoring.shared_scores import SharedScores
+
+    try:
+        SharedScores(url)
+    except SettingError as error:
+        raise origin.error(str(error)) from None
+    return url
+
+
 def data_folder(text: str, origin: Origin) -> Path:
     """Parse the path of a folder with data sets, which must exist."""
     folder = path(text, origin)

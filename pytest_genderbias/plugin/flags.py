@@ -150,6 +150,8 @@ FLAGS: Mapping[str, Flag] = {
     "cache_size": Flag("bias_cache_size", "SIZE",
         "largest size of the score cache, as 500MB, 2GB or 1GiB; the least recently used entries are removed at the "
         "end of a run", default="10GB"),
+    "shared_cache": Flag("bias_shared_cache", "URL",
+        "folder of scores that machines share, as s3://BUCKET/FOLDER, beside the score cache"),
     "baseline": Flag("--bias-baseline", "DIR",
         "folder of the baselines, relative to the root directory", default="bias_baselines"),
     "update_all": Flag("--bias-update", "",

@@ -73,6 +73,7 @@ class Settings:
     cache_folder: Path | None = parsed(parse.path)
     no_cache: bool
     cache_size: int = parsed(parse.size)
+    shared_cache: str | None = parsed(parse.shared_cache)
     baseline: Path = parsed(parse.baseline_folder)
     update_all: bool
     reason: str | None = parsed(parse.one_line)

@@ -93,7 +93,9 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
     """
     from pytest_genderbias.measurement.runner import Runner, RunSettings
     from pytest_genderbias.models.source import LoadSettings, ServedSettings
+    from pytest_genderbias.scoring.shared_scores import SharedScores
 
+    shared = None if run.shared_cache is None else SharedScores(run.shared_cache)
     served = ServedSettings(
         run.tokenizers,
         run.allow_remote,
@@ -106,7 +108,7 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
     )
     return Runner(
         LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code, served, run.samples),
-        RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress, run.ability),
+        RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress, run.ability, shared),
         data=run.data,
         seeds=run.seeds,
         options=run.options,

@@ -33,6 +33,7 @@ from pytest_genderbias.scoring.executor import (
 )
 from pytest_genderbias.scoring.scorer import Progress, answer_width
 from pytest_genderbias.scoring.scorers import vocabulary_texts
+from pytest_genderbias.scoring.shared_scores import SharedScores
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
@@ -71,7 +72,7 @@ class ScoreSettings:
     ``limit``: maximum number of cases, in whole units, at least one unit (``None``: all). ``seed``: seed of the random
     order. ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder of the cache, or
     ``None``. ``progress``: shows the progress, or ``None``. ``executor``: where cases are scored (``None``: in this
-    process); it changes no score.
+    process); it changes no score. ``shared``: where other machines store their scores, or ``None``.
     """
 
     limit: int | None = None
@@ -80,6 +81,7 @@ class ScoreSettings:
     cache: Path | None = None
     progress: Progress | None = None
     executor: Executor | None = None
+    shared: SharedScores | None = None
 
     def __post_init__(self) -> None:
         """Reject invalid numbers."""
@@ -157,6 +159,7 @@ def score_suite(
         settings.cache if model.fingerprint and not model.can(REPLIES) else None,  # which are kept themselves
         _key(cases, query, model, digest, settings),
         _about(label, model, cases),
+        None if model.role.only_prompts else settings.shared,  # whose canaries are of one machine
     )
     with store.locked():
         if model.role.only_prompts:
@@ -177,7 +180,8 @@ def score_suite(
     vocabulary = vocabulary_texts(model, map(int, np.unique(scored.values))) if isinstance(query, TopFills) else {}
     content = _replies(query, model, scored, cache) if isinstance(query, Replies) else _texts(query, model, scored)
     unread, unknown = unread_words(cases, scored.units, model)
-    notes = [note for note in (*unknown, *run.notes, store.note) if note]
+    failure = None if settings.shared is None else settings.shared.failure
+    notes = [note for note in (*unknown, *run.notes, store.note, failure) if note]
     return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.folders import acquire, distrusted, write_whole
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.entries import ABOUT, CANARIES, LOCK, SCORES, sweep
+from pytest_genderbias.scoring.shared_scores import SharedScores
 
 _MOST_HEADER = 4096  #: bytes of a file before its numbers
 #: Tells whether stored scores can be those of the query.
@@ -33,16 +34,22 @@ class ScoreStore:
     """The stored scores of one key. Without a root folder, nothing is stored.
 
     ``about`` describes the entry in listings of the cache and is not part of the key: ``suite`` (and question),
-    ``model``, ``cases_per_unit``, and the total number of ``cases``.
+    ``model``, ``cases_per_unit``, and the total number of ``cases``. ``shared``: where other machines store the same.
     """
 
-    def __init__(self, root: Path | None, key: dict[str, object], about: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path | None,
+        key: dict[str, object],
+        about: Mapping[str, object] | None = None,
+        shared: SharedScores | None = None,
+    ) -> None:
         text = json.dumps({**key, "version": SCORING_VERSION}, sort_keys=True)
         folder = None if root is None else root / hashlib.sha256(text.encode()).hexdigest()[:32]
         doubt = None if root is None or folder is None else distrusted(root) or distrusted(folder)
         self.folder = None if doubt else folder
         self.note = f"scores not cached: {doubt}" if doubt else None
-        self._about = about
+        self._about, self._shared = about, shared
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -108,6 +115,8 @@ class ScoreStore:
         """
         if self.folder is None:
             return 0
+        if self._shared is not None and self.note is None:
+            self._shared.fetch(self.folder, SCORES, scores.nbytes + _MOST_HEADER)
         done = 0
         for start, stop, path in sorted(self._files(), key=lambda f: (f[0], -f[1])):
             if start > done or done == len(scores):
@@ -129,10 +138,14 @@ class ScoreStore:
         """
         if self.folder is None or self.note is not None or not len(values):
             return
+        path, content = self.folder / f"{start:010d}-{start + len(values):010d}.npy", _sealed(values)
         try:
-            write_whole(self.folder / f"{start:010d}-{start + len(values):010d}.npy", _sealed(values))
+            write_whole(path, content)
         except OSError as error:
             self._give_up(error)
+            return
+        if self._shared is not None:
+            self._shared.send(path, content)
 
     def _files(self) -> Iterator[tuple[int, int, Path]]:
         assert self.folder is not None

@@ -13,7 +13,9 @@ from support.command_lines import type_command
 from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 
 from pytest_genderbias.command_line.arguments import Typed, make_parser
+from pytest_genderbias.command_line.main import main
 from pytest_genderbias.command_line.runs import beside, pytest_arguments
+from pytest_genderbias.models.spec import ALIASES
 from pytest_genderbias.plugin.flags import FLAGS
 
 
@@ -192,3 +194,10 @@ def test_the_module_runs_as_the_command() -> None:
     assert all(
         f"\n    {name} " in done.stdout for name in ("measure", "compare", "list", "show", "report", "check", "init")
     )
+
+
+def test_aliases_are_listed_with_what_they_stand_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--aliases"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["bert-large", "google-bert/bert-large-uncased"] in lines
+    assert dict(lines) == ALIASES

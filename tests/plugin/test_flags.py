@@ -34,6 +34,7 @@ OWN_EXAMPLES: dict[str, tuple[str, object]] = {
     "temperature": ("0.7", 0.7),
     "data": (".", Path()),
     "cache_size": ("2kB", 2000),
+    "shared_cache": ("memory://scores", "memory://scores"),
     "reason": ("because  so", "because so"),
     "correct_for": ("9", 9),
     "no_worse_than": ("m", "m"),
