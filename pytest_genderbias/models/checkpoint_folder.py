@@ -97,7 +97,7 @@ def refuse_pointers(path: Path) -> None:
     """
     files = [path] if path.is_file() else sorted(file for pattern in ("*", "*/*") for file in path.glob(pattern))
     found = [file for file in files if is_pointer(file)]
-    if found and path.is_dir() and (read := _weights_read(path)):  # weights for other libraries need not be fetched
+    if found and path.is_dir() and (read := weights_read(path)):  # weights for other libraries need not be fetched
         found = [file for file in found if file in read or file.suffix in (".json", ".txt", ".model", ".jinja", ".py")]
     if found:
         raise ModelError(f"{found[0]} {POINTER_ADVICE}")
@@ -155,7 +155,7 @@ def _damages(folder: Path, with_weights: bool) -> Iterator[str]:
     if not with_weights or (folder / "adapter_config.json").is_file():
         return
     yield from _missing_weights(folder)
-    for file in _weights_read(folder):
+    for file in weights_read(folder):
         yield from _damages_of_weights(file)
 
 
@@ -261,7 +261,7 @@ def _bytes_needed(header: bytes, length: int) -> int:
     return _LENGTH + length + max(ends)
 
 
-def _weights_read(folder: Path) -> list[Path]:
+def weights_read(folder: Path) -> list[Path]:
     """Return the files from which transformers reads the weights of a folder: of safetensors, if there are any."""
     files = [
         [*folder.glob(f"{part}*")]

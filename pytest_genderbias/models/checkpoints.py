@@ -27,6 +27,7 @@ from pytest_genderbias.models.config import (
 )
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import PROJECTION_FILE, restore_projections
+from pytest_genderbias.models.memory import refuse_memory
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.plain_tensors import floats_of, number_format, slow_format
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, OTHER, Role
@@ -326,6 +327,8 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
     # Weights that are missing are drawn at random.
     method = None if source.config is None else quantisation_method(source.config)
     part = "weights" if method is None else QUANTISED + method
+    if method is None:
+        refuse_memory(source, settings)
     with READING, reading_errors(source.spec, part), quiet_transformers(), torch.random.fork_rng(devices=[]):
         read = partial(
             auto.from_pretrained,
