@@ -105,10 +105,7 @@ def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
     locators = [text for text in (claim.figure, claim.other) if isinstance(text, str)]
     if failed := next((words for text in locators for words in _failed(text, runs[run_of(text)])), ""):
         return JudgedClaim(claim, NOT_ABLE, found, failed)
-    if found is None:
-        return JudgedClaim(claim, TOO_SMALL)
-    has_bounds = found.low is not None and found.high is not None
-    if not has_bounds and not _is_exact(claim, runs):
+    if found is None or (None in (found.low, found.high) and not _is_exact(claim, runs)):
         return JudgedClaim(claim, TOO_SMALL, found)
     low, high = (found.value if bound is None else bound for bound in (found.low, found.high))
     return JudgedClaim(claim, _verdict(claim, low, high), found)

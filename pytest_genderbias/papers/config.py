@@ -79,6 +79,7 @@ class Claim:
         within: for ``near``, the largest difference that counts as near.
         absolute: compare absolute values, as for "reduced", "lower" and "more biased" of a figure with a sign.
         because: why it differs here, if it does.
+        section: of the paper, by its number or heading, that makes the claim.
     """
 
     text: str
@@ -88,6 +89,7 @@ class Claim:
     within: float = 0.0
     because: str = ""
     absolute: bool = False
+    section: str = ""
 
     @property
     def relation_of_figures(self) -> tuple[object, ...]:
@@ -239,7 +241,7 @@ def overlaid(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-_OF_A_TABLE = ("title", "columns", "rows", "claims", "differs", "needs")
+_OF_A_TABLE = ("title", "columns", "rows", "section", "claims", "differs", "needs")
 
 
 def _read_table(path: Path, paper: str) -> Table:
@@ -251,7 +253,8 @@ def _read_table(path: Path, paper: str) -> Table:
         for row, entry in take(content, "rows", LocatedMap, "a table", {}).items()
         for figure in _row(path, row, entry, columns)
     ]
-    claims = [_claim(entry) for entry in take(content, "claims", LocatedList, "a table", ())]
+    section = take(content, "section", str, "a table", "")
+    claims = [_claim(entry, section) for entry in take(content, "claims", LocatedList, "a table", ())]
     return Table(
         paper,
         path.stem,
@@ -294,8 +297,10 @@ def _printed(path: Path, row: str, value: object) -> str | None:
     return str(value)
 
 
-def _claim(entry: YamlValue) -> Claim:
-    refuse_unknown(entry, ("claim", "figure", ABOVE, BELOW, NEAR, "within", "because", "absolute"), "a claim")
+def _claim(entry: YamlValue, section: str) -> Claim:
+    refuse_unknown(
+        entry, ("claim", "figure", ABOVE, BELOW, NEAR, "within", "because", "absolute", "section"), "a claim"
+    )
     relations = [relation for relation in (ABOVE, BELOW, NEAR) if relation in entry]
     if len(relations) != 1 or (NEAR in relations) != ("within" in entry):
         raise entry.error_at("", "a claim needs one of above, below, or near with within")
@@ -308,4 +313,5 @@ def _claim(entry: YamlValue) -> Claim:
         take(entry, "within", float, "a claim", 0.0),
         take(entry, "because", str, "a claim", ""),
         take(entry, "absolute", bool, "a claim", False),
+        take(entry, "section", str, "a claim", section),
     )

@@ -150,15 +150,15 @@ def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim, runs: 
     makes the same claim.
     """
     words = f"{_verdict_of_claim(paper, judged)}: {judged.claim.text}"
-    difference = judged.difference
+    difference, place = judged.difference, judged.claim.section
+    details = [f"section {place}" if place[0].isdigit() else place] if place else []
     if difference is not None:
-        bounds = ""
+        what, bounds = "difference of absolute values" if judged.claim.absolute else "difference", ""
         if difference.low is not None and difference.high is not None:
-            bounds = (
-                f", {number(difference.low)} to {number(difference.high)} over {_over(paper, judged.claim, difference)}"
-            )
-        what = "difference of absolute values" if judged.claim.absolute else "difference"
-        words += f" ({what} {number(difference.value)}{bounds})"
+            reach = f"{number(difference.low)} to {number(difference.high)}"
+            bounds = f", {reach} over {_over(paper, judged.claim, difference)}"
+        details.append(f"{what} {number(difference.value)}{bounds}")
+    words += f" ({'; '.join(details)})" if details else ""
     if (earlier := _first_with(paper, judged.claim)) != table.name:
         words += f", as in {earlier.replace('-', ' ')}"
     if judged.verdict == TOO_SMALL:
@@ -170,12 +170,10 @@ def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim, runs: 
 def _to_decide(paper: PaperConfig, judged: JudgedClaim, runs: Mapping[str, StoredRun]) -> str:
     """Return what would decide a claim that is too small to say."""
     found, decided = judged.difference, decision(judged)
-    if found is None:
-        return "a model whose figure has a value with every seed"
     seeds = {name: len(runs[name].seeds) for name in judged.claim.runs}
-    if decided is None:
+    if found is None or decided is None:
         few = min(seeds.values()) < FEWEST_SEEDS
-        return f"{FEWEST_SEEDS} seeds of each run" if few else "items on which the seeds differ"
+        return f"{FEWEST_SEEDS} seeds of each run" if few else "items on which each seed has a value of its own"
     many, verdict = decided
     if many and found.error:
         minutes = sum(minutes_of(paper.runs[name], runs[name]) * max(0.0, many / n - 1) for name, n in seeds.items())

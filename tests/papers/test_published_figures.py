@@ -105,3 +105,13 @@ def test_a_published_figure_has_a_small_run_or_its_table_says_why_not(paper):
         has_run = figure.ours is not None and SMALL in runs[run_of(figure.ours)].scales
         follows = "change" in figure.row.lower()  # from the rows above it, as the front page says
         assert has_run or follows or table.needs or table.differs, f"{table.name}: {figure.row}, {figure.column}"
+
+
+@pytest.mark.parametrize("paper", paper_names())
+def test_a_claim_names_the_section_of_the_paper_that_makes_it(paper, text_of):
+    text = text_of(paper)
+    sections = {claim.section for table in load_paper(paper).tables.values() for claim in table.claims}
+    assert sections and "" not in sections
+    for section in sections:
+        heading = rf"^{section} [A-Z]\w" if section[0].isdigit() else rf"(?:^|\s){re.escape(section)}(?=[\s.])"
+        assert re.search(heading, text, re.M), section
