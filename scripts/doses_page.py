@@ -48,7 +48,7 @@ GATED = {
         for suite in ("bios", "bios both")
         for name in (*(f"tpr_gap_{of}" for of in ("sum", "pearson", "slope", "rms")), "fpr_gap_slope", "separation_sum")
     ],
-    "bert-tiny-again": ["pronoun-occupation mean_difference"],
+    "bert-tiny-again": ["pronoun-occupation mean_difference", "pronoun-occupation slope"],
     "minilm-mlm": [
         *(f"{suite} {name}" for suite in OF_PRONOUNS for name in ("mean_difference", "pearson_r", "slope")),
         *(f"lm-occupation{items} aggregate_bias" for items in ("", f" {WIDE_SET}")),
@@ -90,7 +90,6 @@ DRAWN = (
     ("bert-tiny-mlm", 3, 50, "10 to 19"),
     ("stories260k", 3, 80, ALL),
     ("bert-tiny-mlm", 5, 50, ALL),
-    ("bert-tiny-mlm", 1, 50, ALL),
     ("minilm-mlm", 1, 50, ALL),
     ("stories260k", 1, 50, ALL),
     *((model, 3, 50, ALL) for model in GATED if model != "bert-tiny-again"),
@@ -116,6 +115,8 @@ MAIN = {
     "career-head": "bios both separation_sum",
     "word-vectors": "weat-occupation effect_size",
 }
+#: The gate on one checkpoint of a masked LM, which is another one.
+OF_ONE = dict.fromkeys(("bert-tiny-again", "minilm-mlm"), "pronoun-occupation slope")
 #: Gate files that are judged as a whole.
 FILES = {
     "`pronoun-occupation`": (PLAIN,),
@@ -238,10 +239,10 @@ def able(models: Packed, model: str, dose: int, seed: int) -> bool:
 
 
 def equal_pairs(models: Packed, model: str) -> dict[str, dict[str, int]]:
-    """Judge each single training against each other one of its dose, on the main gate of the model: how many pairs are
+    """Judge each single training against each other one of its dose, on the gate on one checkpoint: how many pairs are
     ``worse`` at the task, how many by their bias, and how many of these have the baseline that has most.
     """
-    suite, _, name = GATED[model][0].rpartition(" ")
+    suite, _, name = OF_ONE.get(model, GATED[model][0]).rpartition(" ")
     found = {}
     for dose in doses_of(model):
         of_dose = (one[suite] for key, one in models.items() if key.startswith(f"{model}/dose-{dose}/"))
@@ -480,7 +481,7 @@ def smallest(stored: Stored) -> str:
     """
     rows = []
     for one in stored["draws"]:
-        gate = MAIN.get(one["model"])
+        gate = (OF_ONE if one["restarts"] == 1 else {}).get(one["model"], MAIN.get(one["model"]))
         if gate is None or one["seeds"] != ALL:
             continue
         of_gate, doses = one["gates"][gate]["1"], doses_of(one["model"])

@@ -15,7 +15,7 @@ from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.fit import FELT, NONE_KNOWN, Fit, fit_of, start_set
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.models.roles import CAUSAL_LM
+from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 
 _GATES, _SCHEMA = "release.bias.yaml", "bias.schema.json"
@@ -36,7 +36,7 @@ gates:
 _GATE = """\
   # {title}: {question}
   # `genderbias show {suite}` says how to read {statistic}, and what the literature says against it.
-  - suite: {suite}
+  - suite: {suite}{which}
     baseline: true       # not worse than the last accepted release, compared item by item, beyond what chance explains
 """
 _LIMIT = """\
@@ -107,14 +107,16 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
     for fit in fits:
         suite = fit.suite
         question = suite.about.question.partition("?")[0] + "?"
-        about = {"suite": suite.name, "statistic": suite.main_statistic}
-        text += _GATE.format(title=suite.title, question=question, **about)
+        statistic, which = suite.main_statistic, ""
+        if suite.name in FELT and spec is not None and not spec.seeded and _kind(spec) == MASKED_LM:
+            statistic, which = "slope", "\n    statistic: slope"  # by the main one, one checkpoint sees too little
+        text += _GATE.format(title=suite.title, question=question, suite=suite.name, statistic=statistic, which=which)
         if settings := list(_settings(fit, spec)):
             cases = "" if fit.cases is None else f"   # of {fit.cases:,} cases"
             text += f"    settings: {{{', '.join(settings)}}}{cases}\n"
     first = fits[0].suite
-    statistic = first.statistics[first.main_statistic]
-    kind = {"higher": "at_most", "lower": "at_least", "away": "within"}[statistic.direction]
+    direction = first.statistics[first.main_statistic].direction
+    kind = {"higher": "at_most", "lower": "at_least", "away": "within"}[direction]
     return text + _LIMIT.format(suite=first.name, kind=kind, value=0.5)
 
 
@@ -122,9 +124,13 @@ def _settings(fit: Fit, spec: ModelSpec | None) -> Iterator[str]:
     if fit.cases is not None and fit.cases > 10 * _SAMPLE:
         yield f"limit: {_SAMPLE}"
     if spec is not None and spec.seeded:
-        if fit.suite.name in FELT and Runner().models.source(spec.for_seed(0)).role.kind == CAUSAL_LM:
+        if fit.suite.name in FELT and _kind(spec.for_seed(0)) == CAUSAL_LM:
             yield _OF_CAUSAL
         yield _RESTARTS
+
+
+def _kind(spec: ModelSpec) -> str:
+    return Runner().models.source(spec).role.kind
 
 
 def workflow(template: str, spec: ModelSpec | None, data: str | None) -> str:

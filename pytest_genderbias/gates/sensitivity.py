@@ -209,6 +209,9 @@ def _room(measurement: Measurement, statistic: str) -> float:
 class Retraining:
     """How much a statistic differs between two equal trainings, in units of the statistic.
 
+    Of several networks whose trainings are packaged, it is the one whose trainings differ most: one checkpoint does not
+    show how far its own trainings lie apart.
+
     Attributes:
         spread: standard deviation over trainings that differ in the seed only; ``None`` where nothing is known.
         paired: standard error of a difference of two of them, item by item; ``None`` where the statistic is not made of
@@ -220,6 +223,7 @@ class Retraining:
         known: whether the suite itself was measured on trainings of this kind of model.
         abilities: standard deviation of each ability over such trainings, by name.
         freedom: degrees of freedom of these standard deviations.
+        prior: the spread that restarts borrow, of the network with the most trainings: theirs corrects it.
     """
 
     spread: float | None
@@ -230,11 +234,12 @@ class Retraining:
     known: bool
     abilities: Mapping[str, float] = field(default_factory=dict)
     freedom: float = math.inf
+    prior: float | None = None
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The trainings of one kind of model.
+    """The trainings of one network.
 
     ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured
     on, where users bring the cases: the standard error falls with their number, and what a training moves does not.
@@ -264,8 +269,9 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
         statistic: name of a statistic of the measurement.
     """
     kind = kind_of(measurement)
-    table = _tables().get(kind)
-    row = {} if table is None else table.suites.get(_set_of_items(measurement), {}).get(statistic, {})
+    tables = [table for table in _tables() if table.kind == kind]
+    rows = [(table, table.suites.get(_set_of_items(measurement), {}).get(statistic, {})) for table in tables]
+    table, row = max(rows, key=lambda pair: pair[1].get("spread", 0.0), default=(None, {}))
     if table is not None and "spread" in row:
         source = f"packaged: {row.get('trainings', table.trainings)} trainings of {table.base}"
         figures: Mapping[str, float | None] = row
@@ -282,9 +288,11 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     if table is not None and table.cases and beyond is not None and spread is not None:
         growth = max(1.0, measurement.n / table.cases)
         spread, beyond = float(np.sqrt(spread**2 + (growth - 1) * beyond**2)), float(np.sqrt(growth)) * beyond
-    abilities = _spread_of_abilities(measurement, table)
-    freedom = min((one.trainings for one in ([table] if table else _tables().values())), default=math.inf) - 1
-    return Retraining(spread, paired, beyond, row.get("unit"), source, "spread" in row, abilities, freedom)
+    first = rows[0][1] if rows else {}
+    prior = _times(spread, first["spread"] / row["spread"]) if "spread" in first else spread
+    abilities = _spread_of_abilities(measurement, tables)
+    freedom = min((one.trainings for one in tables or _tables()), default=math.inf) - 1
+    return Retraining(spread, paired, beyond, first.get("unit"), source, "spread" in row, abilities, freedom, prior)
 
 
 def _set_of_items(measurement: Measurement) -> str:
@@ -308,19 +316,19 @@ def _moved_share(measurement: Measurement, statistic: str, log_odds: float) -> f
     return max(float(about.distance(end)) - float(about.distance(value)) for end in ends) / NORMAL / math.sqrt(2)
 
 
-def _spread_of_abilities(measurement: Measurement, table: _Table | None) -> Mapping[str, float]:
-    """Return the standard deviation of each ability over trainings, by name.
+def _spread_of_abilities(measurement: Measurement, tables: list[_Table]) -> Mapping[str, float]:
+    """Return the standard deviation of each ability over trainings, by name: the largest of the networks.
 
     An ability that no packaged training of this kind of model was asked has the median of those that others were.
     """
-    known = [spread for one in _tables().values() for spread in one.abilities.values()]
-    own = {} if table is None else table.abilities
-    return {one.name: own.get(one.name, float(np.median(known)) if known else 0.0) for one in measurement.abilities}
+    usual = float(np.median([spread for one in _tables() for spread in one.abilities.values()] or [0.0]))
+    own = {name: max(of.abilities.get(name, 0.0) for of in tables) for of in tables for name in of.abilities}
+    return {one.name: own.get(one.name, usual) for one in measurement.abilities}
 
 
 def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
     """Return what is known of the spread of a restart in other trainings; ``None`` if nothing is."""
-    spread = retraining_of(measurement, statistic).spread
+    spread = retraining_of(measurement, statistic).prior
     return Prior(spread) if spread else None
 
 
@@ -332,12 +340,11 @@ def kind_of(measurement: Measurement) -> str:
     """
     if role := role_of_abilities(measurement.abilities):
         return role
-    tables = _tables().values()
-    of_suite = [table.kind for table in tables if measurement.suite in table.suites]
-    of_main = [table.kind for table in tables if any(measurement.main in rows for rows in table.suites.values())]
+    of_suite = {table.kind for table in _tables() if measurement.suite in table.suites}
+    of_main = {table.kind for table in _tables() if any(measurement.main in rows for rows in table.suites.values())}
     for kinds in (of_suite, of_main):
         if len(kinds) == 1:
-            return kinds[0]
+            return kinds.pop()
     architecture = str(measurement.signature["model"].get("architecture", ""))
     family = str(measurement.signature["definition"]).partition("/")[0]
     return next((kind for part, kind in _ARCHITECTURES.items() if part in architecture), _FAMILIES.get(family, ""))
@@ -377,10 +384,10 @@ def _times(scale: float | None, ratio: float | None) -> float | None:
 
 
 @cache
-def _tables() -> Mapping[str, _Table]:
-    """Read the tables once, by kind of model."""
+def _tables() -> list[_Table]:
+    """Read the tables once, those of the most trainings first."""
     files = sorted((packaged.folder("fixtures") / "retraining").glob("*.yaml"))
-    return {table.kind: table for table in map(_read, files)}
+    return sorted(map(_read, files), key=lambda table: -table.trainings)
 
 
 def _read(path: Path) -> _Table:
@@ -391,4 +398,4 @@ def _read(path: Path) -> _Table:
 
 
 def _defaults() -> list[Mapping[str, float]]:
-    return [table.default for table in _tables().values() if table.default is not None]
+    return [table.default for table in _tables() if table.default is not None]

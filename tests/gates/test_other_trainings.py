@@ -16,7 +16,15 @@ from support.hand_made import hand_made
 from support.scripts import load_script
 
 from pytest_genderbias import load_suite, measure
-from pytest_genderbias.gates.sensitivity import FIGURES, Retraining, kind_of, retraining_of, seen_by, standard_error
+from pytest_genderbias.gates.sensitivity import (
+    FIGURES,
+    Retraining,
+    kind_of,
+    prior_of,
+    retraining_of,
+    seen_by,
+    standard_error,
+)
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, SENTENCE_ENCODER, TEXT_CLASSIFIER
@@ -29,6 +37,8 @@ from pytest_genderbias.text import packaged
 
 FILES = sorted((packaged.folder("fixtures") / "retraining").glob("*.yaml"))
 TABLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FILES}
+KINDS = (MASKED_LM, CAUSAL_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER, SENTENCE_ENCODER)
+SECOND = f"{MASKED_LM}-minilm"  #: another network of a kind
 ROWS = [
     pytest.param(table, row, id=f"{kind}-{suite}-{statistic}")
     for kind, table in TABLES.items()
@@ -49,11 +59,11 @@ def masked() -> Measurement:
 
 
 def test_each_kind_of_model_has_a_table() -> None:
-    assert set(TABLES) == {MASKED_LM, CAUSAL_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER, SENTENCE_ENCODER}
+    assert set(TABLES) == {*KINDS, SECOND}
     for kind, table in TABLES.items():
-        assert table["kind"] == kind and table["trainings"] == 30
+        assert kind.startswith(table["kind"]) and table["trainings"] == (20 if kind == SECOND else 30)
         assert table["base"] in table["source"] or table["source"].startswith(table["base"].rpartition("-")[0])
-        if len(table["suites"]) > 1 or kind == TEXT_CLASSIFIER:
+        if kind not in (SENTENCE_ENCODER, SECOND):
             assert set(table["default"]) == set(FIGURES)
             assert table["default"]["spread"] > 0
 
@@ -98,9 +108,24 @@ def test_wide_items_take_a_row_of_their_own() -> None:
     one = measure("pronoun-occupation", "demo-mlm", cache=None)
     settings = {**one.signature["settings"], ITEMS_KEY: WIDE}
     found = retraining_of(replace(one, signature={**one.signature, "settings": settings}), "mean_difference")
-    row = TABLES[MASKED_LM]["suites"]["pronoun-occupation wide"]["mean_difference"]
-    assert found.unit == row["unit"] != retraining_of(one, "mean_difference").unit
-    assert found.source == f"packaged: {row['trainings']} trainings of bert-tiny-mlm"
+    rows = [TABLES[name]["suites"]["pronoun-occupation wide"]["mean_difference"] for name in (MASKED_LM, SECOND)]
+    assert found.unit == rows[0]["unit"] != retraining_of(one, "mean_difference").unit
+    assert found.source == "packaged: 20 trainings of minilm-mlm"
+    assert found.spread == pytest.approx(rows[1]["spread"] * standard_error(one, "mean_difference"))
+
+
+def test_one_checkpoint_takes_the_network_whose_trainings_differ_most_and_restarts_borrow_from_the_first() -> None:
+    one = measure("pronoun-occupation", "demo-mlm", cache=None)
+    first, second = (TABLES[name]["suites"]["pronoun-occupation"]["slope"] for name in (MASKED_LM, SECOND))
+    found, error = retraining_of(one, "slope"), standard_error(one, "slope")
+    assert second["spread"] > first["spread"] and found.unit == first["unit"]
+    for name in FIGURES:
+        assert getattr(found, name) == pytest.approx(second[name] * error)
+    prior = prior_of(one, "slope")
+    assert prior is not None and prior.spread == found.prior == pytest.approx(first["spread"] * error)
+    for name, spread in found.abilities.items():
+        assert spread == max(TABLES[table]["abilities"][name] for table in (MASKED_LM, SECOND))
+    assert found.freedom == TABLES[SECOND]["trainings"] - 1
 
 
 def test_a_suite_of_which_only_the_public_model_is_known_has_a_unit_and_the_default() -> None:
