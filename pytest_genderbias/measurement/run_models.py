@@ -67,7 +67,7 @@ class RunModels:
                 self.release()
                 source = self.source(spec)
                 known = self._known.model(spec, partial(self._checked, spec))
-                from_record = spec.kind == "directory" and source.config is None  # which holds the role alone
+                from_record = spec.kind in ("directory", "hub") and source.config is None  # which holds the role alone
                 self._loaded = spec, known or self._checked(spec, None if from_record else source)
             self._limit_threads()
             return self._loaded[1]

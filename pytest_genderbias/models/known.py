@@ -16,7 +16,7 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from pytest_genderbias.models.config import hidden_size, quantisation_method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import (
     SETTINGS,
+    UNKNOWN_POOLING,
     BareTokenizer,
     Checkpoint,
     CheckpointFacts,
@@ -38,7 +39,7 @@ from pytest_genderbias.models.model import (
 )
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.sentence_encoders import pooling_folder
-from pytest_genderbias.models.source import LoadSettings, ModelSource, explicit_weights, indexed_weights
+from pytest_genderbias.models.source import LoadSettings, ModelSource, explicit_weights, indexed_weights, snapshot_of
 from pytest_genderbias.models.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -92,16 +93,17 @@ class KnownModels:
         self._folder = None if cache is None or distrusted(cache) or distrusted(cache / RECORDS) else cache / RECORDS
         self._settings = settings
         self._files: dict[str, _Files | None] = {}
+        self._snapshots: dict[tuple[str, str | None], Path | None] = {}
 
     def source(self, spec: ModelSpec) -> ModelSource | None:
         """Return a located model with its role, from a record with its config; ``None`` if there is none. No weights
         are read.
         """
-        if not self._covers(spec):
+        local = self._local(spec)
+        if local is None or self._folder is None:
             return None
-        state = _state_of(Path(spec.target))
-        role = None if state is None else _role_hash(spec, state, self._settings)
-        assert self._folder is not None
+        state = _state_of(Path(local.target))
+        role = None if state is None else _role_hash(local, state, self._settings)
         for path in () if role is None else sorted(self._folder.glob(f"{role}*.json")):
             record = _read(path)
             if record is not None:
@@ -116,7 +118,9 @@ class KnownModels:
             load: loads it with all checks. It is called when the network is first needed, as for scores that are not
                 stored.
         """
-        self._files[spec.target] = files = self._hashed(spec)
+        local = self._local(spec)
+        files = None if local is None else _files_of(local, self._settings)
+        self._files[spec.target] = files
         record = None if files is None or self._folder is None else _read(self._folder / files.name)
         if files is None or record is None or record["content"] != files.content:
             return None
@@ -139,22 +143,36 @@ class KnownModels:
         Quantised weights have none, since further libraries decide what they mean. A cache that cannot be written is no
         error: the model is also loaded in the next run.
         """
-        files = self._files.get(spec.target) if self._covers(spec) else None
-        if files is None or self._folder is None or model.fingerprint is None:
+        local, files = self._local(spec), self._files.get(spec.target)
+        if local is None or self._folder is None or model.fingerprint is None:
             return
         if quantisation_method(model.backend.network.config) is not None:
             return
+        if spec.kind == "hub":  # its files may have come while it was loaded, and those of a commit stay as they are
+            complete = model.backend.pooling != UNKNOWN_POOLING  # offline the hub does not say what it lacks
+            files = _files_of(local, self._settings) if complete else None
+        if files is None:
+            return
         content = _sealed({**_record_of(model), "content": files.content})
         with suppress(OSError):
-            if _state_of(Path(spec.target)) == files.state:
+            if _state_of(Path(local.target)) == files.state:
                 write_whole(self._folder / files.name, content)
 
-    def _covers(self, spec: ModelSpec) -> bool:
-        """Return whether models of this kind have records."""
-        return self._folder is not None and spec.kind == "directory" and not self._settings.trust_remote_code
-
-    def _hashed(self, spec: ModelSpec) -> _Files | None:
-        return _files_of(spec, self._settings) if self._covers(spec) else None
+    def _local(self, spec: ModelSpec) -> ModelSpec | None:
+        """Return a model as the folder of its files: its own, or for one of the hub that of its commit in the hub's
+        cache, which the revision then names. ``None`` where models have no records.
+        """
+        if self._folder is None or self._settings.trust_remote_code or spec.kind not in ("directory", "hub"):
+            return None
+        if spec.kind == "directory":
+            return spec
+        key = (spec.target, spec.revision)
+        if key not in self._snapshots:
+            self._snapshots[key] = snapshot_of(spec)
+        folder = self._snapshots[key]
+        if folder is None:
+            return None
+        return replace(spec, kind="directory", target=str(folder), revision=f"{spec.revision} {folder.name}")
 
     def _refuse_another(self, spec: ModelSpec, fingerprint: str, model: Model) -> None:
         """Refuse a model that is not the one of its record, and remove the record.
@@ -221,6 +239,7 @@ def _role_hash(spec: ModelSpec, state: _State, settings: LoadSettings) -> str | 
         "dtype": settings.dtype,
         "labels": settings.labels,
         "head": spec.head,
+        "revision": spec.revision,
         "versions": _versions(),
     }
     text = json.dumps([config, sizes, loading, _code()], sort_keys=True)

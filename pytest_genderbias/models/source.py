@@ -255,6 +255,19 @@ def checkpoint_file(spec: ModelSpec, name: str) -> Path | None:
     return Path(path_in_cache) if path_in_cache else None
 
 
+def snapshot_of(spec: ModelSpec) -> Path | None:
+    """Return the folder of the commit of a model in the cache of the hub, whose config is downloaded if the hub has a
+    newer one; ``None`` where loading the model says why there is none.
+    """
+    from huggingface_hub import hf_hub_download
+
+    try:
+        config = hf_hub_download(spec.target, "config.json", revision=spec.revision, local_files_only=_is_local(spec))
+    except Exception:  # of the hub, of the network, of a name that is none
+        return None
+    return Path(config).parent
+
+
 def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -> ModelError:
     """Return the error of transformers as one that says which part of the model failed and what to do."""
     text = " ".join(str(error).split())

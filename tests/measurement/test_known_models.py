@@ -366,6 +366,52 @@ def test_a_tokenizer_without_transformers_gives_the_same_texts(kind: str) -> Non
         assert bare.convert_tokens_to_ids(str(whole.convert_ids_to_tokens(i))) == i
 
 
+@pytest.fixture
+def hub(checkpoint: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that downloads a commit of nobody/bert, of which main is then the name; the hub is offline."""
+    repository = tmp_path / "hub" / "models--nobody--bert"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+
+    def download(commit: str) -> None:
+        shutil.copytree(checkpoint("bert"), repository / "snapshots" / commit)
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / "main").write_text(commit)
+        (repository / ".no_exist" / commit).mkdir(parents=True)
+        for absent in ("modules.json", "sentence_bert_config.json"):
+            (repository / ".no_exist" / commit / absent).touch()
+
+    return download
+
+
+def test_a_model_of_the_hub_is_known_by_its_commit(
+    hub: Callable[[str], None], tmp_path: Path, loads: list[str]
+) -> None:
+    cache, first, second = tmp_path / "cache", "a" * 40, "b" * 40
+
+    def revision(spec: str) -> object:
+        return Runner(CPU, RunSettings(40, cache=cache)).measure("disco-terms", spec).signature["model"].get("revision")
+
+    hub(first)
+    assert revision("nobody/bert") == revision("nobody/bert")
+    assert len(loads) == 1
+    assert [revision(f"nobody/bert@{first}") for _ in range(2)] == [first, first]
+    assert len(loads) == 2, "the signature names the commit of a pinned revision"
+    hub(second)
+    revision("nobody/bert")
+    assert len(loads) == 3, "main is another commit"
+
+
+def test_a_model_of_the_hub_whose_files_the_hub_has_not_named_is_loaded(
+    hub: Callable[[str], None], tmp_path: Path, loads: list[str]
+) -> None:
+    hub("a" * 40)
+    shutil.rmtree(tmp_path / "hub" / "models--nobody--bert" / ".no_exist")
+    for _ in range(2):
+        Runner(CPU, RunSettings(40, cache=tmp_path / "cache")).measure("disco-terms", "nobody/bert")
+    assert len(loads) == 2
+
+
 def test_a_process_with_stored_scores_imports_neither_torch_nor_transformers(
     checkpoint: Callable[[str], Path], pytester: pytest.Pytester, ability_asked: None
 ) -> None:
