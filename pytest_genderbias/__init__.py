@@ -12,74 +12,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_genderbias.errors import BiasError, GateFailure, NotApplicableError
-    from pytest_genderbias.gates.assertions import (
-        assert_at_least,
-        assert_at_most,
-        assert_no_regression,
-        assert_no_worse,
-        assert_same,
-        assert_within,
-    )
-    from pytest_genderbias.gates.baseline import Baseline
-    from pytest_genderbias.gates.limits import Limit, decided_by
-    from pytest_genderbias.measurement.measure import measure
-    from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.models.adapters import from_sklearn, from_spacy
-    from pytest_genderbias.models.loading import load_model
-    from pytest_genderbias.models.model import Model
-    from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
-    from pytest_genderbias.text.wordlist import load_wordlist
+    from pytest_genderbias.errors import BiasError as BiasError
+    from pytest_genderbias.errors import GateFailure as GateFailure
+    from pytest_genderbias.errors import NotApplicableError as NotApplicableError
+    from pytest_genderbias.gates.assertions import assert_at_least as assert_at_least
+    from pytest_genderbias.gates.assertions import assert_at_most as assert_at_most
+    from pytest_genderbias.gates.assertions import assert_no_regression as assert_no_regression
+    from pytest_genderbias.gates.assertions import assert_no_worse as assert_no_worse
+    from pytest_genderbias.gates.assertions import assert_same as assert_same
+    from pytest_genderbias.gates.assertions import assert_within as assert_within
+    from pytest_genderbias.gates.baseline import Baseline as Baseline
+    from pytest_genderbias.gates.limits import Limit as Limit
+    from pytest_genderbias.gates.limits import decided_by as decided_by
+    from pytest_genderbias.measurement.measure import measure as measure
+    from pytest_genderbias.measurement.measurement import Measurement as Measurement
+    from pytest_genderbias.models.adapters import from_sklearn as from_sklearn
+    from pytest_genderbias.models.adapters import from_spacy as from_spacy
+    from pytest_genderbias.models.loading import load_model as load_model
+    from pytest_genderbias.models.model import Model as Model
+    from pytest_genderbias.suites.suite import Suite as Suite
+    from pytest_genderbias.suites.suite import load_suite as load_suite
+    from pytest_genderbias.suites.suite import suite_names as suite_names
+    from pytest_genderbias.text.wordlist import load_wordlist as load_wordlist
 
-_EXPORTS = {
-    "BiasError": "errors",
-    "GateFailure": "errors",
-    "NotApplicableError": "errors",
-    "assert_at_least": "gates.assertions",
-    "assert_at_most": "gates.assertions",
-    "assert_no_regression": "gates.assertions",
-    "assert_no_worse": "gates.assertions",
-    "assert_same": "gates.assertions",
-    "assert_within": "gates.assertions",
-    "Limit": "gates.limits",
-    "decided_by": "gates.limits",
-    "Baseline": "gates.baseline",
-    "Measurement": "measurement.measurement",
-    "measure": "measurement.measure",
-    "from_sklearn": "models.adapters",
-    "from_spacy": "models.adapters",
-    "load_model": "models.loading",
-    "Model": "models.model",
-    "Suite": "suites.suite",
-    "load_suite": "suites.suite",
-    "suite_names": "suites.suite",
-    "load_wordlist": "text.wordlist",
+#: The public names by their module.
+_MODULES = {
+    "errors": ("BiasError", "GateFailure", "NotApplicableError"),
+    "gates.assertions": (
+        "assert_at_least",
+        "assert_at_most",
+        "assert_no_regression",
+        "assert_no_worse",
+        "assert_same",
+        "assert_within",
+    ),
+    "gates.limits": ("Limit", "decided_by"),
+    "gates.baseline": ("Baseline",),
+    "measurement.measurement": ("Measurement",),
+    "measurement.measure": ("measure",),
+    "models.adapters": ("from_sklearn", "from_spacy"),
+    "models.loading": ("load_model",),
+    "models.model": ("Model",),
+    "suites.suite": ("Suite", "load_suite", "suite_names"),
+    "text.wordlist": ("load_wordlist",),
 }
-
-__all__ = [
-    "Baseline",
-    "BiasError",
-    "GateFailure",
-    "Limit",
-    "Measurement",
-    "Model",
-    "NotApplicableError",
-    "Suite",
-    "assert_at_least",
-    "assert_at_most",
-    "assert_no_regression",
-    "assert_no_worse",
-    "assert_same",
-    "assert_within",
-    "decided_by",
-    "from_sklearn",
-    "from_spacy",
-    "load_model",
-    "load_suite",
-    "load_wordlist",
-    "measure",
-    "suite_names",
-]
+_EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> object:

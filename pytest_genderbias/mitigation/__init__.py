@@ -11,47 +11,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_genderbias.mitigation.harness.agreement import agreement
-    from pytest_genderbias.mitigation.harness.callback import BiasCallback
-    from pytest_genderbias.mitigation.harness.grid import search
-    from pytest_genderbias.mitigation.harness.growth import Growth, growth
-    from pytest_genderbias.mitigation.harness.resilience import resilience
-    from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
-    from pytest_genderbias.mitigation.harness.verdict import assert_reduced, judge_reduction
-    from pytest_genderbias.mitigation.methods.registry import make_method, make_recipe
-    from pytest_genderbias.models.saving import save_model
+    from pytest_genderbias.mitigation.harness.agreement import agreement as agreement
+    from pytest_genderbias.mitigation.harness.callback import BiasCallback as BiasCallback
+    from pytest_genderbias.mitigation.harness.grid import search as search
+    from pytest_genderbias.mitigation.harness.growth import Growth as Growth
+    from pytest_genderbias.mitigation.harness.growth import growth as growth
+    from pytest_genderbias.mitigation.harness.resilience import resilience as resilience
+    from pytest_genderbias.mitigation.harness.run import MitigationRun as MitigationRun
+    from pytest_genderbias.mitigation.harness.run import mitigate as mitigate
+    from pytest_genderbias.mitigation.harness.verdict import assert_reduced as assert_reduced
+    from pytest_genderbias.mitigation.harness.verdict import judge_reduction as judge_reduction
+    from pytest_genderbias.mitigation.methods.registry import make_method as make_method
+    from pytest_genderbias.mitigation.methods.registry import make_recipe as make_recipe
+    from pytest_genderbias.models.saving import save_model as save_model
 
-_EXPORTS = {
-    "BiasCallback": "mitigation.harness.callback",
-    "Growth": "mitigation.harness.growth",
-    "MitigationRun": "mitigation.harness.run",
-    "agreement": "mitigation.harness.agreement",
-    "assert_reduced": "mitigation.harness.verdict",
-    "growth": "mitigation.harness.growth",
-    "judge_reduction": "mitigation.harness.verdict",
-    "make_method": "mitigation.methods.registry",
-    "make_recipe": "mitigation.methods.registry",
-    "mitigate": "mitigation.harness.run",
-    "resilience": "mitigation.harness.resilience",
-    "search": "mitigation.harness.grid",
-    "save_model": "models.saving",
+#: The public names by their module.
+_MODULES = {
+    "mitigation.harness.callback": ("BiasCallback",),
+    "mitigation.harness.growth": ("Growth", "growth"),
+    "mitigation.harness.run": ("MitigationRun", "mitigate"),
+    "mitigation.harness.agreement": ("agreement",),
+    "mitigation.harness.verdict": ("assert_reduced", "judge_reduction"),
+    "mitigation.methods.registry": ("make_method", "make_recipe"),
+    "mitigation.harness.resilience": ("resilience",),
+    "mitigation.harness.grid": ("search",),
+    "models.saving": ("save_model",),
 }
-
-__all__ = [
-    "BiasCallback",
-    "Growth",
-    "MitigationRun",
-    "agreement",
-    "assert_reduced",
-    "growth",
-    "judge_reduction",
-    "make_method",
-    "make_recipe",
-    "mitigate",
-    "resilience",
-    "save_model",
-    "search",
-]
+_EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> object:
