@@ -24,7 +24,6 @@ from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest,
 
 if TYPE_CHECKING:
     import torch
-    from torch.utils.hooks import RemovableHandle
     from transformers import PreTrainedConfig, PreTrainedModel
 
 Place = tuple[str, int]  #: the name of a module, and the number of its call within one forward pass, from 0
@@ -34,8 +33,6 @@ PROJECTION_FILE = "projected_layers.safetensors"  #: the bases, beside the weigh
 PROJECTED_LAYERS = (  #: config entry: the numbers of the projected layers, one list a projection
     "genderbias_projected_layers"
 )
-#: Modules that carry this attribute change a network's scores by a hook.
-HOOKED = "genderbias_hooked"
 _BASES = "genderbias_projections"  #: attribute of a network: its projections, in the order in which they were added
 
 
@@ -53,7 +50,7 @@ def project_hidden_layers(network: PreTrainedModel, bases: Mapping[int, ArrayLik
         ModelError: there is no such layer, or it is not the output of a module that a hook can change.
     """
     checked = _checked(network, bases)
-    hook_layers(network, checked)
+    _hook_layers(network, checked)
     setattr(network, _BASES, (*projections_of(network), checked))
     setattr(network.config, PROJECTED_LAYERS, [sorted(layers) for layers in projections_of(network)])
 
@@ -77,13 +74,6 @@ def forget_projections(config: PreTrainedConfig) -> None:
     projection.
     """
     vars(config).pop(PROJECTED_LAYERS, None)
-
-
-def has_unsaved_hooks(network: PreTrainedModel) -> bool:
-    """Return whether hooks change the hidden layers of a network that are no projections of it, so that no checkpoint
-    keeps them.
-    """
-    return not projections_of(network) and any(hasattr(module, HOOKED) for module in network.modules())
 
 
 def described_projection(bases: Bases) -> str:
@@ -228,17 +218,15 @@ def layer_places(network: PreTrainedModel) -> list[Place | None]:
     ]
 
 
-def hook_layers(
-    network: PreTrainedModel, bases: Mapping[int, ArrayLike]
-) -> list[tuple[RemovableHandle, torch.nn.Module]]:
-    """Project the output of hidden layers by hooks, and return each hook with its module, so that it can be removed.
+def _hook_layers(network: PreTrainedModel, bases: Bases) -> None:
+    """Project the output of hidden layers by hooks.
 
     Raises:
-        SettingError, ModelError: see :func:`project_hidden_layers`.
+        ModelError: see :func:`project_hidden_layers`.
     """
     places = layer_places(network)
     by_module: dict[str, dict[int, FloatArray]] = {}
-    for layer, basis in _checked(network, bases).items():
+    for layer, basis in bases.items():
         if type(layer) is not int or not 0 <= layer < len(places):
             raise ModelError(f"there is no layer {layer!r}; the model has layers 0 (embeddings) to {len(places) - 1}")
         place = places[layer]
@@ -248,13 +236,11 @@ def hook_layers(
             )
         by_module.setdefault(place[0], {})[place[1]] = basis
     base, count = network.base_model, _CallCount()
-    handles = [(base.register_forward_pre_hook(count.start), base)]
+    base.register_forward_pre_hook(count.start)
     for name, by_call in by_module.items():
         module = base.get_submodule(name)
         # Before all other hooks: those that collect hidden states should see the input of the next layer.
-        handles.append((module.register_forward_hook(_ProjectionHook(name, by_call, count), prepend=True), module))
-        setattr(module, HOOKED, True)
-    return handles
+        module.register_forward_hook(_ProjectionHook(name, by_call, count), prepend=True)
 
 
 def _checked(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> dict[int, FloatArray]:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.models.config import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import has_unsaved_hooks, save_projections
+from pytest_genderbias.models.hidden_layers import save_projections
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.models.source import READING, quiet_transformers
@@ -131,9 +131,7 @@ def save_model(model: Model, path: str | Path) -> Path:
 
     Raises:
         SettingError: the path exists, or the format of the name is unknown.
-        ModelError: the saved model would differ from the model in memory, in the part that the message names; for
-            example, the hooks of :func:`~pytest_genderbias.mitigation.methods.projection.projecting_layers` are
-            not saved.
+        ModelError: the saved model would differ from the model in memory, in the part that the message names.
         NotApplicableError: the model is neither a network nor word vectors.
     """
     model.require(HIDDEN_STATES, WORD_VECTORS, otherwise="is neither a network nor word vectors: it cannot be saved")
@@ -156,11 +154,6 @@ def save_model(model: Model, path: str | Path) -> Path:
 
 def _write_checkpoint(model: Model, folder: Path) -> None:
     network = model.backend.network
-    if has_unsaved_hooks(network):
-        raise ModelError(
-            f"{model.name} projects hidden layers by the hooks of projecting_layers, which no checkpoint keeps; use"
-            " project_layers to save the projection with the model"
-        )
     problems = []
     flag = bool(entry(network.config, "tie_word_embeddings"))
     for tied in (flag, not flag):  # an encoder and a decoder that share their embeddings need it on

@@ -15,7 +15,7 @@ from pytest_genderbias.errors import ModelError, NotApplicableError, SettingErro
 from pytest_genderbias.models.checkpoints import pick_device
 from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import copy_projections, forget_projections, has_unsaved_hooks
+from pytest_genderbias.models.hidden_layers import copy_projections, forget_projections
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import Role, classifier_role, coreference_role
 from pytest_genderbias.models.saving import copied
@@ -160,11 +160,6 @@ def refuse_hooks(model: Model) -> None:
     if model.backend.runtime is not None:
         raise NotApplicableError(
             f"{model.name} is an exported graph, which cannot be trained; give the checkpoint that it was exported from"
-        )
-    if has_unsaved_hooks(model.backend.network):
-        raise NotApplicableError(
-            f"{model.name} projects hidden layers by the hooks of projecting_layers, which checkpoints do not contain;"
-            " use project_layers"
         )
 
 

@@ -23,9 +23,7 @@ from pytest_genderbias.mitigation.harness.run import mitigate
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.projection import Projection, project_embeddings
 from pytest_genderbias.mitigation.methods.registry import make_recipe
-from pytest_genderbias.models.hidden_layers import HOOKED
 from pytest_genderbias.models.objects import wrap_object
-from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.recipes.classification import ClassifierTuning, hold_out, some_rows, take_out
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning, SimilarityTuning
 from pytest_genderbias.recipes.heads import is_of_head, with_head
@@ -171,10 +169,6 @@ def test_what_cannot_have_a_head_is_refused(tiny_model):
     for model in (None, wrap_object(Words())):
         with pytest.raises(NotApplicableError, match="transformers checkpoint"):
             with_head(model, ("a", "b"), 0)
-    network = copied(tiny_model("bert").backend.network)
-    setattr(network.bert.encoder.layer[0], HOOKED, True)
-    with pytest.raises(NotApplicableError, match="hooks"):
-        with_head(with_network(tiny_model("bert"), network, "test"), ("a", "b"), 0)
 
 
 # Order and splits -----------------------------------------------------------------------------------------------------

@@ -28,8 +28,6 @@ from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.numbers import format_decimals
-from pytest_genderbias.text.printable import markdown_table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainerControl, TrainerState
@@ -118,11 +116,6 @@ class SuiteWatcher:
         self._scoring = ScoreSettings(**{name: settings.pop(name) for name in _SCORING if name in settings})  # type: ignore[arg-type]
         self._options = settings
         self._plans: list[Plan] = self._plans_for(model) if model is not None else []
-
-    @property
-    def statistics(self) -> list[str]:
-        """The main statistic of each suite, as ``SUITE/STATISTIC``."""
-        return [f"{suite.name}/{suite.main_statistic}" for suite in self.suites]
 
     def on_train_begin(self, args: object, state: TrainerState, control: object, **given: Any) -> None:
         """Reject suites that do not apply, continue the history of a checkpoint, and measure before the first step."""
@@ -231,8 +224,6 @@ def steps_of_share(share: float, last: int) -> list[int]:
 
 if TYPE_CHECKING:
     BiasCallback = SuiteWatcher
-
-Watched = SuiteWatcher | Sequence[HistoryEntry]
 
 
 def __getattr__(name: str) -> type:
@@ -407,40 +398,7 @@ class WatchedTrainings:
         return read_history(folder / LOG)
 
 
-def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
-    """Return a markdown table of a history: step, loss, performance on the task, and statistics. Text is escaped for
-    markdown.
-
-    Args:
-        watched: a ``BiasCallback``, or a history (:func:`read_history`).
-        statistics: names such as ``lm-occupation/aggregate_bias``; by default the main one of each suite of a callback,
-            and all of a history.
-
-    >>> values = {"lm-occupation/aggregate_bias": 0.25}
-    >>> print(history_table([{"step": 50, "loss": 2.5, "values": values, "performance": {}}]))
-    |   step |   loss |   lm-occupation/aggregate_bias |
-    |--------|--------|--------------------------------|
-    |     50 | 2.5000 |                         0.2500 |
-    """
-    history, main = _history_and_main(watched)
-    known = dict.fromkeys(name for entry in history for name in entry["values"])
-    shown = list(statistics) or main or list(known)
-    _refuse_unknown(shown, known)
-    tasks = list(dict.fromkeys(name for entry in history for name in entry["performance"]))
-    rows = [
-        [
-            str(entry["step"]),
-            format_decimals(entry["loss"]),
-            *(format_decimals(entry["performance"].get(name)) for name in tasks),
-            *(format_decimals(entry["values"].get(name)) for name in shown),
-        ]
-        for entry in history
-    ]
-    headers = ["step", _LOSS, *tasks, *shown]
-    return markdown_table(headers, rows, range(len(headers)))
-
-
-def loss_association(watched: Watched, statistic: str | None = None) -> dict[str, float | int]:
+def loss_association(history: Sequence[HistoryEntry], statistic: str | None = None) -> dict[str, float | int]:
     """Return the correlation of bias and loss over the steps of one training: Pearson's r and Spearman's rho (lu2018,
     figure 3).
 
@@ -449,7 +407,7 @@ def loss_association(watched: Watched, statistic: str | None = None) -> dict[str
     there is no interval and no p value: compare several trainings.
 
     Args:
-        watched: a ``BiasCallback``, or a history.
+        history: of a ``BiasCallback``, or of a file (:func:`read_history`).
         statistic: a name such as ``lm-occupation/aggregate_bias``; by default the first.
 
     Returns:
@@ -466,10 +424,10 @@ def loss_association(watched: Watched, statistic: str | None = None) -> dict[str
     """
     from scipy.stats import rankdata
 
-    history, main = _history_and_main(watched)
     known = dict.fromkeys(name for entry in history for name in entry["values"])
-    name = statistic or next(iter([*main, *known]), "")
-    _refuse_unknown([name], known)
+    name = statistic or next(iter(known), "")
+    if name not in known:
+        raise UnknownNameError(f"{name!r} was not measured; there are {', '.join(known) or 'no measurements'}")
     both = [(entry["loss"], entry["values"].get(name)) for entry in history]
     pairs = np.asarray([pair for pair in both if None not in pair], dtype=np.float64).reshape(-1, 2)
     ranks = rankdata(pairs, axis=0)
@@ -478,14 +436,3 @@ def loss_association(watched: Watched, statistic: str | None = None) -> dict[str
         "spearman": pearson(ranks[:, 0], ranks[:, 1]),
         "n": len(pairs),
     }
-
-
-def _history_and_main(watched: Watched) -> tuple[list[HistoryEntry], list[str]]:
-    """Return the history, and the main statistics of a callback."""
-    return (watched.history, watched.statistics) if isinstance(watched, SuiteWatcher) else (list(watched), [])
-
-
-def _refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise UnknownNameError(f"{name!r} was not measured; there are {', '.join(known) or 'no measurements'}")

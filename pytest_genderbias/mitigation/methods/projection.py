@@ -6,8 +6,7 @@ return a model do not change the model that they take. Forward hooks project the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -29,9 +28,7 @@ from pytest_genderbias.mitigation.words.directions import (
 )
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.hidden_layers import (
-    HOOKED,
     fingerprint_with_projections,
-    hook_layers,
     project_hidden_layers,
     projection_details,
     projections_of,
@@ -350,32 +347,3 @@ def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
     fingerprint = fingerprint_with_projections(model.fingerprint, added) if model.fingerprint else None
     details = {**model.details, **projection_details(network)}
     return replace(model, fingerprint=fingerprint, details=details, backend=replace(model.backend, network=network))
-
-
-@contextmanager
-def projecting_layers(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> Iterator[PreTrainedModel]:
-    """Project the output of a network's hidden layers inside a ``with`` block only, for example in a training loop of
-    your own.
-
-    Gradients flow through the projection. The hooks are removed at the end of the block, also after an error; a
-    checkpoint that is saved inside it does not contain them. Do not measure inside the block: the fingerprint of a
-    model does not change in it, so the score cache would mix up the scores. Use :func:`project_layers` to measure, and
-    for a projection that checkpoints keep.
-
-    Args:
-        network: a transformers network.
-        bases: see :func:`project_layers`.
-
-    Yields:
-        The network.
-
-    Raises:
-        SettingError, ModelError: see :func:`project_layers`.
-    """
-    handles = hook_layers(network, bases)
-    try:
-        yield network
-    finally:
-        for handle, module in handles:
-            handle.remove()
-            vars(module).pop(HOOKED, None)

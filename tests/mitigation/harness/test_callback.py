@@ -15,13 +15,7 @@ from support.tiny_checkpoints import corpus, make_network, tokenizer
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import NotApplicableError, ScoreError, SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.mitigation import BiasCallback
-from pytest_genderbias.mitigation.harness.callback import (
-    history_of,
-    history_table,
-    loss_association,
-    read_history,
-    undisturbed,
-)
+from pytest_genderbias.mitigation.harness.callback import history_of, loss_association, read_history, undisturbed
 from pytest_genderbias.recipes.heads import head_at_labels
 from pytest_genderbias.recipes.recipe import Performance
 
@@ -215,7 +209,6 @@ def test_how_well_the_task_is_done_is_told_beside(watched):
     callback, trainer, _ = watched
     assert [entry["performance"] for entry in callback.history] == [{"accuracy": 0.75}] * 4
     assert [entry["task/accuracy"] for entry in trainer.state.log_history if "task/accuracy" in entry] == [0.75] * 4
-    assert "accuracy" in history_table(callback)
 
 
 def test_a_task_without_a_figure_stops_no_training(tmp_path, tiny_model):
@@ -265,17 +258,6 @@ def test_hidden_states_are_whole_where_training_computes_the_head_at_labels_only
             assert done
             assert network(input_ids=ids, labels=labels).logits.shape[1] == 4
             assert torch.equal(network.base_model(input_ids=ids).last_hidden_state, expected)
-
-
-def test_the_table_escapes_what_it_shows():
-    history = [{"step": 1, "loss": None, "values": {"a|b/<x>": None, "c/d": 0.5}, "performance": {"f*1": 0.25}}]
-    lines = history_table(history).splitlines()
-    assert lines[0].split()[1::2] == ["step", "loss", r"f\*1", r"a\|b/&lt;x&gt;", "c/d"]
-    assert lines[2].split()[1::2] == ["1", "-", "0.2500", "-", "0.5000"]
-    assert "c/d" not in history_table(history, ["a|b/<x>"])
-    assert history_table([]) == ""
-    with pytest.raises(UnknownNameError, match="'c' was not measured"):
-        history_table(history, ["c"])
 
 
 def test_the_association_is_that_of_scipy():

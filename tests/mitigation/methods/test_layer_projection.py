@@ -17,12 +17,7 @@ from support.tiny_checkpoints import CAUSAL, MASKED, NLI, make_network, tokenize
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.mitigation import make_recipe, mitigate
-from pytest_genderbias.mitigation.methods.projection import (
-    Projection,
-    project_embeddings,
-    project_layers,
-    projecting_layers,
-)
+from pytest_genderbias.mitigation.methods.projection import Projection, project_embeddings, project_layers
 from pytest_genderbias.mitigation.words.directions import HE_SHE, layer_bases, learn_basis, random_bases
 from pytest_genderbias.models.hidden_layers import PROJECTION_FILE
 from pytest_genderbias.models.saving import save_model
@@ -142,16 +137,6 @@ def test_a_checkpoint_that_lost_its_projection_is_refused(tiny_model, tmp_path):
     shutil.copytree(plain, tmp_path / "same")
     assert load_model(str(tmp_path / "same"), device="cpu").fingerprint == base.fingerprint
     assert "genderbias_projected_layers" not in (plain / "config.json").read_text()
-
-
-def test_hooks_for_a_block_are_not_saved(tiny_model, tmp_path):
-    model = tiny_model("bert")
-    with (
-        projecting_layers(model.backend.network, {1: random_bases(16)[0]}),
-        pytest.raises(ModelError, match="use project_layers"),
-    ):
-        save_model(model, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 # Training
