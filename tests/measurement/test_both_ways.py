@@ -205,8 +205,8 @@ def test_a_checkpoint_writes_the_texts_that_a_suite_reads(chat: Any, tmp_path: P
     explicit = measure(suite, replying_in_text(load_model(tmp_path / "chat"), 3, 5), cache=None)
     np.testing.assert_array_equal(found.items["score_0"], explicit.items["score_0"])
     assert measure(suite, load_model(tmp_path / "chat", **asked), cache=cache).values == found.values
-    in_memory = load_model(model.backend.network, tokenizer=model.backend.tokenizer, **asked)
-    assert measure(suite, in_memory, cache=None).signature["model"]["samples"] == "3"
+    in_memory = load_model(model.backend.network, tokenizer=model.backend.tokenizer, samples=3)
+    assert measure(suite, replying_in_text(in_memory, tokens=5), cache=None).signature["model"]["samples"] == "3"
     (tmp_path / "chat" / "chat_template.jinja").unlink()
     with pytest.raises(NotApplicableError, match="has no chat template"):
         measure(suite, str(tmp_path / "chat"), cache=None)

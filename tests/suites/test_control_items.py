@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import pytest
@@ -93,6 +94,7 @@ def test_an_english_model_does_not_know_other_languages(name: str, real_lm: Mode
         assert found.unable, (language, found.value)
 
 
+@cache
 def listed_words() -> set[str]:
     """Return the single words of gender and of occupations in the packaged lists."""
     found: set[str] = set()

@@ -2,7 +2,9 @@
 
 import os
 import tempfile
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 
@@ -29,6 +31,9 @@ from pytest_genderbias import load_model
 for module in walk_packages(pytest_genderbias.__path__, "pytest_genderbias."):
     import_module(module.name)
 _ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase  # which load modules of torch
+if find_spec("accelerate"):  # which looks for the same absent packages at each step of a training
+    imports = import_module("accelerate.utils.imports")
+    imports._is_package_available = cache(imports._is_package_available)
 abilities.leave_unasked()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.

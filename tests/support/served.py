@@ -316,15 +316,20 @@ class CompletionServer:
         """Return what is said of each text of a reading, new tokens and their rows; all are computed together."""
         if (most := body.get("logprobs")) is None:
             return [None] * len(written)
-        tokens, values, rows, sizes = [], [], [], []
+        tokens, values, rows, likeliest, sizes = [], [], [], [], []
         for reading, new, of_new in written:
             echoed = min(map(len, (reading.ids, reading.values, reading.listed))) if body.get("echo") else 0
             tokens += [*reading.ids[:echoed], *new]
             values += [*reading.values[:echoed], *(row[token] for token, row in zip(new, of_new, strict=True))]
-            rows += [part for part in (reading.listed[:echoed], np.array(of_new)) if len(part)]
+            if echoed:
+                rows.append(reading.listed[:echoed])
+                likeliest.append(self._likeliest(reading, echoed, most))
+            if new:
+                rows.append(np.array(of_new))
+                likeliest.append(_largest(rows[-1], most))
             sizes.append(echoed + len(new))
         rows = np.concatenate(rows) if rows else np.zeros((0, most + 1))
-        likeliest = np.argpartition(-rows, most, axis=1)[:, :most] if most else np.zeros((len(rows), 0), np.int64)
+        likeliest = np.concatenate(likeliest) if likeliest else np.zeros((0, most), np.int64)
         values, own = np.array(values), likeliest == np.reshape(tokens, (-1, 1))
         best = np.where(own, values[:, None], np.take_along_axis(rows, likeliest, 1))
         given, best = self._numbers(values), [self._numbers(column) for column in best.T]
@@ -349,6 +354,15 @@ class CompletionServer:
             for size, end in zip(sizes, ends, strict=True)
         ]
 
+    def _likeliest(self, reading, echoed, most):
+        """Return the likeliest tokens of the first places of a prompt, which all honest servers of a network list."""
+        if self.memo is None or self.memo.get(tuple(reading.ids)) is not reading.listed:
+            return _largest(reading.listed[:echoed], most)
+        key = ("likeliest", most, *reading.ids)
+        if key not in self.memo:
+            self.memo[key] = _largest(reading.listed, most)
+        return self.memo[key][:echoed]
+
     def _names(self, tokens, body):
         if body.get("return_tokens_as_token_ids") and "text-only" not in self.troubles:
             return [f"token_id:{token}" for token in tokens]
@@ -363,6 +377,11 @@ class CompletionServer:
                 self._drawn["noise"] += len(values)
             values = values * (1 + 1e-6 * np.sin(drawn * 1.7))
         return [None if np.isnan(value) else value for value in values.astype(np.float32).tolist()]
+
+
+def _largest(rows, most):
+    """Return the places of the largest values of each row, shape (rows, most)."""
+    return np.argpartition(-rows, most, axis=1)[:, :most] if most else np.zeros((len(rows), 0), np.int64)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -9,6 +9,7 @@ import math
 import re
 import zlib
 from collections import Counter
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -106,6 +107,7 @@ def test_what_has_no_letter_or_digit_is_counted_and_named(tmp_path):
     assert keep.signature["settings"]["punctuation"] == "keep"
 
 
+@cache
 def counted_near_gendered_words(path, punctuation="drop", printed=False, k=10):
     """Return bias by word of a WikiText file, counted from the positions of the gendered words."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
