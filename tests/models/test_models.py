@@ -1,16 +1,15 @@
 """Specs, roles, refusals, fingerprints, and objects of the user's own."""
 
 import json
-import os
 import pickle
 import shutil
-import subprocess
-import sys
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
@@ -19,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.errors import BiasWarning, ModelError, NotApplicableError, ScoreError, SettingError
+from pytest_genderbias.errors import BiasError, BiasWarning, ModelError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.models.loading import inspect
 from pytest_genderbias.models.objects import wrap_object
@@ -28,6 +27,7 @@ from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import ALIASES, DEMOS, parse_spec, parse_specs
 from pytest_genderbias.recipes.networks.word_lstm import WordLstmConfig, WordLstmForCausalLM, make_tokenizer
+from pytest_genderbias.scoring.text_vectors import HiddenStates
 
 
 def refused(spec, **settings):
@@ -559,7 +559,7 @@ def test_a_pooling_that_modules_name_and_is_not_there_is_refused(copied):
 
 
 def test_offline_a_sentence_encoder_of_the_hub_pools_as_its_files_say_and_an_unknown_id_says_how_to_give_a_path(
-    copied, tmp_path
+    copied, monkeypatch, tmp_path
 ):
     commit, names = "0123456789" * 4, ("encoder", "plain", "unknown")
     for name in names:
@@ -573,26 +573,25 @@ def test_offline_a_sentence_encoder_of_the_hub_pools_as_its_files_say_and_an_unk
             (repo / ".no_exist" / commit).mkdir(parents=True)
             for absent in ("modules.json", "sentence_bert_config.json"):
                 (repo / ".no_exist" / commit / absent).touch()
-    script = (
-        "from pytest_genderbias import load_model, BiasError\n"
-        "from pytest_genderbias.scoring.text_vectors import HiddenStates\n"
-        f"for name in {names}:\n"
-        "    backend = load_model('nobody/' + name, device='cpu').backend\n"
-        "    print(name, backend.pooling, backend.max_length)\n"
-        "    for pooling in ('mean', 'own'):\n"
-        "        try:\n            HiddenStates(backend, None).span_vectors(['She sings.'], [((0, 3),)], pooling)\n"
-        "        except BiasError as error:\n            print(pooling, error)\n"
-        "try:\n    load_model('nobody/no-such-model-at-all')\nexcept BiasError as error:\n    print(error)\n"
-    )
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.strip().splitlines()
-    assert lines[:3] == ["encoder first 9", "plain None 64", "unknown unknown 64"]
-    assert len(lines) == 5
-    assert lines[3].startswith("own how this model pools sentences is not known")
-    assert "nobody/no-such-model-at-all" in lines[4]
-    assert "--bias-model=no-such-model-at-all=/path/to/checkpoint" in lines[4]
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    loaded = {name: load_model(f"nobody/{name}", device="cpu").backend for name in names}
+    assert {name: (backend.pooling, backend.max_length) for name, backend in loaded.items()} == {
+        "encoder": ("first", 9),
+        "plain": (None, 64),
+        "unknown": ("unknown", 64),
+    }
+    for name, backend in loaded.items():
+        HiddenStates(backend, None).span_vectors(["She sings."], [((0, 3),)], "mean")
+        with (
+            nullcontext()
+            if name != "unknown"
+            else pytest.raises(BiasError, match=r"^how this model pools sentences is not known")
+        ):
+            HiddenStates(backend, None).span_vectors(["She sings."], [((0, 3),)], "own")
+    with pytest.raises(BiasError, match="nobody/no-such-model-at-all") as error:
+        load_model("nobody/no-such-model-at-all")
+    assert "--bias-model=no-such-model-at-all=/path/to/checkpoint" in str(error.value)
 
 
 # Objects of the user's own
