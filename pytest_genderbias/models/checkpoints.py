@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_genderbias.errors import BiasWarning, ModelError, installing
 from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
+from pytest_genderbias.models.checkpoint_folder import weights_read
 from pytest_genderbias.models.config import (
     QUANTISED,
     likely_heads,
@@ -27,7 +29,6 @@ from pytest_genderbias.models.config import (
 )
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import PROJECTION_FILE, restore_projections
-from pytest_genderbias.models.memory import refuse_memory
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.plain_tensors import floats_of, number_format, slow_format
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, OTHER, Role
@@ -52,6 +53,9 @@ from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+_GIB = 1 << 30
+_MEMORY, _GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")  #: of Linux; no other system is asked
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
@@ -328,7 +332,7 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
     method = None if source.config is None else quantisation_method(source.config)
     part = "weights" if method is None else QUANTISED + method
     if method is None:
-        refuse_memory(source, settings)
+        _refuse_memory(source, settings)
     with READING, reading_errors(source.spec, part), quiet_transformers(), torch.random.fork_rng(devices=[]):
         read = partial(
             auto.from_pretrained,
@@ -352,6 +356,50 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
     _refuse_wrapped(missing, info["unexpected_keys"], source.spec.name)
     _refuse_unread(network, info["unexpected_keys"], source.spec.name)
     return network, missing
+
+
+def _refuse_memory(source: ModelSource, settings: LoadSettings) -> None:
+    """Refuse a local checkpoint whose weights, in the number format that is asked for, are more than the free memory.
+
+    Weights that keep their format stay in their file until they are read, and need no memory of their own.
+
+    Raises:
+        ModelError: naming both sizes, and what to do.
+    """
+    import torch
+
+    folder, free = Path(source.spec.target), free_memory()
+    stored = getattr(source.config, "dtype", None) or torch.float32
+    wanted = stored if settings.dtype == "auto" else getattr(torch, settings.dtype)
+    if source.spec.kind != "directory" or free is None or wanted == stored or settings.device == SPLIT:
+        return
+    most = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    if most * wanted.itemsize // stored.itemsize <= free:
+        return
+    size = sum(path.stat().st_size for path in weights_read(folder) if path.is_file())
+    if (needed := size * wanted.itemsize // stored.itemsize) > free:
+        raise ModelError(
+            f"{source.spec.name} needs about {needed / _GIB:.1f} GiB of memory in {settings.dtype}, and"
+            f" {free / _GIB:.1f} GiB are free; keep its own number format, {size / _GIB:.1f} GiB in"
+            f" {str(stored).removeprefix('torch.')} (--bias-dtype=auto), or spread it over the devices, the memory and"
+            f" the files of the machine (--bias-device={SPLIT})"
+        )
+
+
+def free_memory() -> int | None:
+    """Return how many bytes this process may still take: of the machine, with its swap, and of the container around
+    it; ``None`` where nothing says so.
+    """
+    left = []
+    with suppress(OSError, ValueError, KeyError):
+        lines = (line.split() for line in _MEMORY.read_text().splitlines())
+        sizes = {words[0]: int(words[1]) << 10 for words in lines if words[2:] == ["kB"]}
+        left.append(sizes["MemAvailable:"] + sizes["SwapFree:"])
+    with suppress(OSError, ValueError, KeyError):  # without a limit there is no number
+        counts = dict(line.split() for line in (_GROUP / "memory.stat").read_text().splitlines())
+        used = int((_GROUP / "memory.current").read_text()) - int(counts["inactive_file"])
+        left.append(int((_GROUP / "memory.max").read_text()) - used)
+    return min(left, default=None)
 
 
 def _refuse_mismatched(keys: Iterable[tuple[str, Sequence[int], Sequence[int]]], name: str) -> None:

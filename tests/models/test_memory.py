@@ -11,7 +11,7 @@ from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.models import memory
+from pytest_genderbias.models import checkpoints
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def test_memory_of_a_container_is_what_its_limit_leaves(
     for name, text in {"memory.stat": "anon 2000\ninactive_file 1000", "memory.current": current}.items():
         (tmp_path / name).write_text(f"{text}\n")
     (tmp_path / "memory.max").write_text(f"{most}\n")
-    monkeypatch.setattr(memory, "_GROUP", tmp_path)
-    monkeypatch.setattr(memory, "_MEMORY", tmp_path / "no-such-file")
-    assert memory.free_memory() == free
+    monkeypatch.setattr(checkpoints, "_GROUP", tmp_path)
+    monkeypatch.setattr(checkpoints, "_MEMORY", tmp_path / "no-such-file")
+    assert checkpoints.free_memory() == free
 
 
 def test_memory_of_a_machine_is_what_is_available_and_its_swap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 4 kB\nSwapFree: 1 kB\nHugePages_Total: 0\n")
-    monkeypatch.setattr(memory, "_MEMORY", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_GROUP", tmp_path / "no-such-folder")
-    assert memory.free_memory() == 5 * 1024
+    monkeypatch.setattr(checkpoints, "_MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(checkpoints, "_GROUP", tmp_path / "no-such-folder")
+    assert checkpoints.free_memory() == 5 * 1024
