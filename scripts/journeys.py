@@ -23,11 +23,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-import transformers
 from tabulate import tabulate
 
 CASES = 64
@@ -137,7 +136,13 @@ def hub_with(folder: Path, hub_id: str) -> Iterator[Files]:
 
 
 def build(shape: Shape, models: Path, folder: Path) -> int:
-    """Write a random network with its tokenizer, and return its number of weights."""
+    """Write a random network with its tokenizer, and return its number of weights.
+
+    A process of its own does it: the peak memory of a run would else be that of its parent.
+    """
+    import torch
+    import transformers
+
     network = getattr(transformers, shape.network)
     causal = shape.network.endswith("CausalLM") or "LMHead" in shape.network
     words = transformers.AutoTokenizer.from_pretrained(models / ("stories260k" if causal else "bert-tiny-mlm"))
@@ -192,7 +197,8 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory(dir=typed.work) as place:
             home, files = Path(place), Path(place, "files")
-            count = build(shape, typed.models, files)
+            with get_context("spawn").Pool(1) as builder:
+                count = builder.apply(build, (shape, typed.models, files))
             size = sum(path.stat().st_size for path in files.iterdir()) / (1 << 30)
             with hub_with(files, shape.hub_id) as server:
                 first = run(shape, home, server)
