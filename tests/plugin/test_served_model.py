@@ -47,7 +47,8 @@ def results(project):
     return json.loads(text)["measurements"], text
 
 
-def test_a_served_model_has_the_figures_of_its_checkpoint(project, server, with_key):
+def test_a_served_model_has_the_figures_of_its_checkpoint_and_another_one_none_of_them(project, server, with_key):
+    """One under the same address and tag is refused before anything is read."""
     run = (
         f"--bias-model=chat={server.url}#m",
         "--bias-model=demo-lm",
@@ -67,17 +68,7 @@ def test_a_served_model_has_the_figures_of_its_checkpoint(project, server, with_
     assert any("behind the server at" in note for note in served["notes"])
     assert KEY not in text + result.stdout.str() + result.stderr.str()
     assert _of_the_suite(server)
-    server.bodies.clear()
-    project.runpytest(*run, "-obias_endpoint_version=night 7").assert_outcomes(passed=2)
-    assert served["values"] == results(project)[0][0]["values"]
-    assert server.bodies  # of the proof
-    assert not _of_the_suite(server)  # whose scores are cached
-
-
-def test_another_model_under_the_same_address_and_tag_is_refused_before_anything_is_read(project, server, with_key):
     run = (f"--bias-model=chat={server.url}#m", TOKENIZER, *SUITE, "--bias-json=r.json", "--bias-device=cpu")
-    project.runpytest(*run, "-obias_endpoint_version=night 7").assert_outcomes(passed=1)
-    first = results(project)[0][0]
     network, memo = server.network, server.memo
     server.network, server.memo = _with_other_weights(network), None
     result = project.runpytest(*run, "-obias_endpoint_version=night 7")
@@ -93,8 +84,9 @@ def test_another_model_under_the_same_address_and_tag_is_refused_before_anything
     server.network, server.memo = network, memo
     server.bodies.clear()
     project.runpytest(*run, "-obias_endpoint_version=night 7").assert_outcomes(passed=1)
-    assert results(project)[0][0]["values"] == first["values"]
-    assert not _of_the_suite(server)
+    assert results(project)[0][0]["values"] == served["values"]
+    assert server.bodies  # of the proof
+    assert not _of_the_suite(server)  # whose scores are cached
 
 
 def _with_other_weights(network):
