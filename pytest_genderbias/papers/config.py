@@ -38,7 +38,8 @@ class RunConfig:
             user's paths.
         minutes: of one core that the small scale takes, as measured or expected; ``None`` if it is not stated.
         rows: number of rows that the small scale makes: models with all their seeds, each of another method or task.
-        gpu_hours: that the paper's scale is estimated to take.
+        gpu_hours: that the paper's scale is estimated to take on an A100.
+        memory: GB that its largest training needs on a device; ``None`` where nothing is trained.
         fetch: what has to be fetched for the paper's scale.
         stand_in: settings that replace those of the paper's scale in a check on a small machine.
     """
@@ -50,6 +51,7 @@ class RunConfig:
     minutes: float | None = None
     rows: int = 1
     gpu_hours: float | None = None
+    memory: float | None = None
     fetch: Sequence[str] = ()
     stand_in: Mapping[str, Any] = field(default_factory=dict)
 
@@ -196,7 +198,7 @@ def load_table(paper: str, name: str) -> Table:
     return tables[name]
 
 
-_OF_A_RUN = ("like", "title", "kind", *SCALES, "minutes", "rows", "gpu_hours", "fetch", "stand_in")
+_OF_A_RUN = ("like", "title", "kind", *SCALES, "minutes", "rows", "gpu_hours", "memory", "fetch", "stand_in")
 _OWN = ("minutes", "rows")  #: what a run does not take from the one that it is like
 
 

@@ -46,6 +46,9 @@ from pytest_genderbias.text.printable import escape
 
 NO_RESULT = "no result yet"
 VERDICTS = (AGREES, DIFFERS, NOT_ABLE, TOO_SMALL, NEEDS, NO_RESULT)
+#: Memory in GB and peak of bfloat16 in TFLOP/s, by card, as their data sheets have them.
+CARDS = {"RTX 4090": (24, 165), "A100": (80, 312), "H100": (80, 989)}
+_ESTIMATED_ON = "A100"
 _FOLDER = re.compile(r"\{(data|runs)\}/(models/)?")  #: what stands before the name of a model or file
 
 
@@ -238,10 +241,10 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
     """Yield settings by dotted names; suites that are measured by their names. What does not change figures is left
     out.
 
-    Such are the budget of a verdict, and the folder of all data sets.
+    Such are the budget of a verdict, the folder of all data sets, and arguments that fit a batch onto a device.
     """
     for key, value in settings.items():
-        if key == "judge" or value == "{data}":
+        if key in ("judge", "arguments") or value == "{data}":
             continue
         if key == "measure":
             for entry in value:
@@ -257,6 +260,8 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
                 yield from _flat({"measure": stage.get("measure", ())})
         elif isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
+        elif key == "batch_size":
+            yield f"{prefix}{key}", value * settings.get("arguments", {}).get("gradient_accumulation_steps", 1)
         else:
             yield f"{prefix}{key}", value
 
@@ -328,12 +333,13 @@ def pages(runs: Mapping[str, StoredRun]) -> dict[str, str]:
     """Return the pages of the papers in markdown, by the names of their files: a front page, and one a paper."""
     papers = [load_paper(name) for name in paper_names()]
     front = Path(__file__).with_name("front.md").read_text(encoding="utf-8")
-    made = {"index.md": [front.format(front="\n".join(_front(papers, runs))), _cost(papers, runs)]}
+    made = {"index.md": [front.replace("{front}", "\n".join(_front(papers, runs))), _cost(papers, runs)]}
     for paper in papers:
         made[f"{paper.name}.md"] = [
             f"# {escape(paper.title)}\n\n{_MADE}\n\nWhat the verdicts mean stands on [the front page](index.md).",
             "\n".join(_overview(paper, runs)),
             *("\n".join(_details(paper, table, runs)) for table in paper.tables.values()),
+            "\n".join(_scale_of_the_paper(paper)),
         ]
     return {name: "\n\n".join(part.rstrip() for part in parts) + "\n" for name, parts in made.items()}
 
@@ -431,6 +437,17 @@ def _details(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun]) ->
     if table.needs:
         yield ""
         yield f"Needs: {escape(table.needs)}."
+
+
+def _scale_of_the_paper(paper: PaperConfig) -> Iterator[str]:
+    """Yield what the trainings of the paper's scale need: memory, and hours by card."""
+    yield f"## {paper.name}, the paper's scale\n\n| run | memory, GB | {' | '.join(CARDS)} |"
+    yield f"|---|---|{'---|' * len(CARDS)}"
+    for run in paper.runs.values():
+        if PAPER in run.scales and run.memory is not None:
+            hours = (run.gpu_hours or 0.0) * CARDS[_ESTIMATED_ON][1]
+            cells = [f"{hours / peak:,.0f}" if run.memory <= size else "-" for size, peak in CARDS.values()]
+            yield f"| {run.name} | {run.memory:g} | {' | '.join(cells)} |"
 
 
 def _anchor(table: Table) -> str:

@@ -128,7 +128,7 @@ def run_trainer(
     """
     require_train()
     if not divisible:
-        refuse_several("this training, which is no fine-tuning of a classifier,")
+        refuse_several("this training, which is neither of a classifier nor of a language model on a corpus,")
     done = folder / "model"
     if done.is_dir():
         return done

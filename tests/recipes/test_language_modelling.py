@@ -295,6 +295,23 @@ def test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one(k
     assert steps == list(range(1, 10))
 
 
+def test_layers_that_are_computed_twice_train_the_same_model_and_bfloat16_nearly(tiny_model, corpus, tmp_path):
+    """They draw the same dropout, so that the weights are equal bit for bit."""
+    model = tiny_model("bert")
+    start = recipe_of("bert", corpus).start(model, 0)
+    trained = {
+        name: weights(recipe.train(start, recipe.rows(), 0, tmp_path / name))
+        for name, recipe in {
+            "plain": recipe_of("bert", corpus),
+            "checkpointed": recipe_of("bert", corpus, arguments={"gradient_checkpointing": True}),
+            "bfloat16": recipe_of("bert", corpus, arguments={"bf16": True}),
+        }.items()
+    }
+    assert same(trained["plain"], trained["checkpointed"])
+    far = max(float((trained["plain"][name] - trained["bfloat16"][name]).abs().max()) for name in trained["plain"])
+    assert 0 < far < 0.02
+
+
 def test_epochs_and_steps(tiny_model, corpus, tmp_path):
     recipe = recipe_of("bert", corpus, steps=None, epochs=1.5, batch_size=8)
     blocks = recipe._blocks(tiny_model("bert").backend, recipe.rows())

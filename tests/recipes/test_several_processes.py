@@ -48,16 +48,23 @@ def launched(processes: int, *arguments: object) -> subprocess.CompletedProcess[
     )
 
 
+MASKED = {"name": "masked-lm", "batch_size": 4, "steps": 12, "learning_rate": 1e-3, "max_length": 16}
+
+
 @pytest.mark.slow
-def test_two_processes_train_the_model_that_one_does_with_the_same_steps(rows: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [SETTINGS, MASKED], ids=["nli", "masked-lm"])
+def test_two_processes_train_the_model_that_one_does_with_the_same_steps(settings, rows: Path, tmp_path: Path) -> None:
     """Two processes with batches of four, and one that adds up the gradients of two such batches; without dropout, of
     which each has its own.
     """
+    if settings is MASKED:
+        rows = tmp_path / "text.txt"
+        rows.write_text("the accountant ate a bagel and the doctor met the nurse after the music\n\n" * 400)
     pytest.importorskip("accelerate", reason="transformers' Trainer needs accelerate")
     none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     model = save_checkpoint("bert", tmp_path / "start", **none)
-    steps = {**SETTINGS, "arguments": {"gradient_accumulation_steps": 2}}
-    two = launched(2, model, rows, tmp_path / "two", json.dumps(SETTINGS))
+    steps = {**settings, "arguments": {"gradient_accumulation_steps": 2}}
+    two = launched(2, model, rows, tmp_path / "two", json.dumps(settings))
     one = launched(1, model, rows, tmp_path / "one", json.dumps(steps))
     assert (two.returncode, one.returncode) == (0, 0), two.stderr[-3000:] + one.stderr[-3000:]
     assert two.stdout.count("model.safetensors") == 2
@@ -79,7 +86,7 @@ def test_what_cannot_be_divided_is_refused(monkeypatch: pytest.MonkeyPatch, rows
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert process_count() == 2
     message = r"cannot be divided between processes, and this is one of 2 \(WORLD_SIZE\).*start it with python"
-    with pytest.raises(NotApplicableError, match="no fine-tuning of a classifier, " + message):
+    with pytest.raises(NotApplicableError, match="nor of a language model on a corpus, " + message):
         run_trainer(None, None, [], None, tmp_path / "run", 0, {})  # type: ignore[arg-type]
     recipe = make_recipe("nli", training=str(rows), evaluation=str(rows))
     with pytest.raises(NotApplicableError, match="a mitigation.*" + message):

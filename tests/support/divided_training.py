@@ -1,4 +1,4 @@
-"""Fine-tune a checkpoint, in one process or in several:
+"""Train a checkpoint, in one process or in several:
 ``torchrun --nproc_per_node=2 tests/support/divided_training.py MODEL ROWS FOLDER SETTINGS``.
 """
 
@@ -15,7 +15,9 @@ from pytest_genderbias.mitigation.methods.registry import make_recipe
 
 def main() -> None:
     model, rows, folder, settings = sys.argv[1:5]
-    recipe = make_recipe("nli", training=rows, evaluation=rows, **json.loads(settings))
+    given = {"name": "nli", **json.loads(settings)}
+    read = {"training": rows, "evaluation": rows} if given["name"] == "nli" else {"corpus": rows}
+    recipe = make_recipe(**given, **read)
     trained = recipe.train(recipe.start(load_model(model, device="cpu"), 0), recipe.rows(), 0, Path(folder))
     print(f"process {os.environ.get('RANK', 'alone')}: {sorted(path.name for path in trained.iterdir())}")
 

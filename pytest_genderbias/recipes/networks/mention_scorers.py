@@ -48,6 +48,7 @@ class EncoderWithHead(PreTrainedModel):  # type: ignore[no-untyped-call]
     """An ``encoder`` below a head that is no output layer over the vocabulary."""
 
     base_model_prefix = "encoder"
+    supports_gradient_checkpointing = True  # in the encoder's layers
 
     def __init__(self, config: EncoderWithHeadConfig) -> None:
         super().__init__(config)
