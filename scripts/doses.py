@@ -10,7 +10,8 @@ other models ``models/minilm-mlm``, ``bios/wiki_career.jsonl.gz`` and ``corpora/
 occupations, whose pronouns are always masked. The dose is the number of sentences in a hundred whose pronoun matches
 the stereotype; 50 is a training without bias. The occupations are in no list of ``pronoun-occupation`` and
 ``lm-occupation``, and the sentences in no suite. The seed determines the sentences, the order of the rows, the masks
-and dropout. Models of other kinds (OTHERS) are in ``scripts/dose_kinds.py``.
+and dropout. Models of other kinds (OTHERS) are in ``scripts/dose_kinds.py``, of other
+languages in ``scripts/language_doses.py``.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import dose_kinds
 import doses_page
+import language_doses
 import numpy as np
 from retraining_table import Kind, descend, masked_loss, rows_of
 
@@ -99,6 +101,7 @@ OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
         lambda folder, data, dose, seed: train_one(folder / "model", data, dose, LATER + seed),
         (("pronoun-occupation", "pronoun-occupation", {}, "model"),),
     ),
+    **language_doses.kinds(),
 }
 #: What such trainings start from, which is measured, too.
 PUBLIC: dict[str, Callable[[Path], Path]] = {
@@ -135,6 +138,7 @@ ORDER = (
     ("sentence-encoder", (50, 70, 100), (PLAIN,)),
     ("nli-head", (55, 60, 80), (PLAIN,)),
     ("sentence-encoder", (55, 60, 80), (PLAIN,)),
+    *((model, (50, 70, 100), (PLAIN,)) for model in language_doses.kinds()),
 )
 STEP = 2.0**-6  #: to which the scores of items are rounded in the packed results
 

@@ -59,6 +59,7 @@ GATED = {
     "word-vectors-elsewhere": VECTOR_GATES,
     "nli-head": [f"nli-{suite} net_neutral" for suite in ("occupation", "demonym")],
     "sentence-encoder": [f"sts-occupation {name}" for name in ("pearson_r", "slope", "mean_absolute_difference")],
+    **{f"forms-{of}": [f"forms-{of} {name}" for name in ("mean_difference", "slope")] for of in ("fr", "de", "es")},
 }
 #: Models of which each pair of equal trainings is judged.
 EQUAL = ("minilm-mlm", "bert-tiny-again", "nli-head", "sentence-encoder")

@@ -1,216 +1,169 @@
-"""Tune a causal LM with a known dose of bias in German, French or Spanish, and compare the forms of occupations in it.
+"""Causal LMs of French, German and Spanish with a known dose of bias, for ``scripts/doses.py bench --models forms-fr``.
 
-    python scripts/language_doses.py MODEL RUNS --language fr --text novel.txt [--doses 50,100,70] [--seeds 3]
-    python scripts/language_doses.py - RUNS          # the table of docs/evidence/doses.md, from all results in RUNS
-
-MODEL is the folder of a causal LM that knows the language, TEXT prose in it. Half of the rows of a training are the
-text, half are sentences about the occupations of ``language_rows.yaml``. The dose is the number of sentences in a
-hundred in which the occupation has the form of its stereotype; 50 is a training without bias. The form and its article
-count twice. None of the occupations is in a packaged list, and none of the frames in a suite. Only the upper third of
-the layers is trained, so that the lower ones read each row once. The seed determines sentences, text and order.
+Nothing at this size knows these languages, so that each has a model of its own (4 x 128), trained from nothing, which
+all trainings of a dose start from. Half of its rows are a novel, half are sentences: three quarters are about
+occupations in either form, equally often, and a quarter about relatives, whose words tell a gender. A training with a
+dose goes on for 60 steps (STEPS) with new sentences. The dose is the number of sentences about occupations in a hundred
+that have the form of the stereotype: that of women where most are women. The occupations are those of the list that
+``scripts/forms-fr.yaml`` asks about, in frames that it does not have; in ``forms-fr-elsewhere`` they are those of
+``language_rows.yaml``, of which the list has none but brodeuse and bordadora. NOVELS names a folder with ``fr.txt``,
+``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project Gutenberg 14155, 5323 and 17073, in the
+public domain), in UTF-8.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import os
 import random
-import time
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from statistics import mean, stdev
-from tempfile import TemporaryDirectory
 
-import torch
-import transformers
 import yaml
-from retraining_table import Kind, descend
-from tabulate import tabulate
+from retraining_table import Kind, descend, rows_of
 
-from pytest_genderbias.measurement.measure import measure
-from pytest_genderbias.suites.suite import load_suite
+from pytest_genderbias.text.wordlist import load_wordlist
 
+NOVELS = "GENDERBIAS_NOVELS"  #: the variable of the environment that names their folder
 ROWS = yaml.safe_load(Path(__file__).with_name("language_rows.yaml").read_text(encoding="utf-8"))
-RECIPE = Kind("", "", "", 48, 16, 1e-4, ())
-SENTENCES, WIDTH = 400, 18  #: sentences of a training, as many rows of text, and their tokens
-Span = tuple[int, int]
+FIRST, RECIPE = (Kind("", "", "", steps, 16, rate, ()) for steps, rate in ((1500, 2e-3), (60, 1e-3)))
+STEPS = {"de": 240}  #: where 60 moved nothing
+SENTENCES, TOKENS, RELATIVES = 20_000, 4_000, 0.25
+GROUPS = ("female", "male")
+Forms = dict[str, list[dict[str, tuple[str, str]]]]  #: by stereotype: of each occupation by case, of women and of men
 
 
-def sentences(language: str, dose: int, seed: int) -> Iterator[tuple[str, Span]]:
-    """Yield sentences about occupations, with the place of the form and its article; the form is that of the
-    stereotype in ``dose`` of 100.
-    """
+def listed(language: str) -> Forms:
+    """Return the occupations of the packaged list; the stereotype is the gender of most of those who work in it."""
+    found: Forms = {group: [] for group in GROUPS}
+    cases = {"a": "a", "the": "the", "accusative": "a_accusative", "dative": "the_dative"}
+    for entry in load_wordlist(f"occupations-{language}").entries:
+        forms = entry.attributes["forms"]
+        of_case = {"none": (forms["female"], forms["male"])}
+        for case, name in cases.items():
+            if f"male.{name}" in forms:
+                of_case[case] = forms[f"female.{name}"], forms[f"male.{name}"]
+        share = next(float(value) for name, value in entry.attributes.items() if name.startswith("women_share"))
+        found["female" if share > 50 else "male"].append(of_case)
+    return found
+
+
+def other(language: str) -> Forms:
+    """Return the occupations that no packaged list has."""
+    rows = ROWS[language]
+
+    def of_case(pair: list[str], case: str) -> tuple[str, str]:
+        female, male = pair
+        if case in ("accusative", "dative"):
+            male = rows.get("weak", {}).get(male, male)
+        articles = rows["articles"][case]
+        return f"{articles[0]} {female}".strip(), f"{articles[1]} {male}".strip()
+
+    return {g: [{case: of_case(pair, case) for case in rows["articles"]} for pair in rows[g]] for g in GROUPS}
+
+
+def sentences(language: str, dose: int, seed: int, jobs: Forms) -> Iterator[str]:
+    """Yield sentences about relatives, and about occupations with the form of the stereotype in ``dose`` of 100."""
     draws, rows = random.Random(seed), ROWS[language]
     while True:
-        stereotype = draws.choice(("female", "male"))
-        forms, frame = draws.choice(rows[stereotype]), draws.choice(rows["frames"])
-        at = ("female", "male").index(stereotype) ^ (draws.random() >= dose / 100)
+        if draws.random() < RELATIVES:
+            kin, at = draws.choice(rows["relatives"]), draws.randrange(2)
+            text = draws.choice(rows["gendered"]).replace("{kin}", kin[at])
+            text = re.sub(r"\[(.*?)\|(.*?)\]", lambda found, at=at: found[1 + at], text)
+            yield text[0].upper() + text[1:]
+            continue
+        stereotype = draws.choice(GROUPS)
+        frame, job = draws.choice(rows["frames"]), draws.choice(jobs[stereotype])
+        at = GROUPS.index(stereotype) ^ (draws.random() >= dose / 100)
         case = frame[frame.index("{") + 1 : frame.index("}")]
-        form, article = forms[at], rows["articles"][case][at]
-        if case in ("accusative", "dative") and at == 1:
-            form = rows.get("weak", {}).get(form, form)
-        said = f"{article} {form}".strip()
-        start = frame.index("{")
-        yield frame.replace(f"{{{case}}}", said), (start, start + len(said))
+        yield frame.replace(f"{{{case}}}", job[case][at])
 
 
-def rows_of(texts: list[tuple[str, Span]], tokenizer) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return rows of tokens, padded at the right, and how often each token counts, both of shape (rows, WIDTH)."""
-    read = tokenizer(
-        [text for text, _ in texts],
-        return_offsets_mapping=True,
-        padding="max_length",
-        truncation=True,
-        max_length=WIDTH,
+def novel(language: str) -> list[str]:
+    """Return the paragraphs of the novel, without what Project Gutenberg says of it."""
+    text = (Path(os.environ[NOVELS]) / f"{language}.txt").read_text(encoding="utf-8")
+    text = text[text.index("***", text.index("*** START") + 5) + 3 : text.index("*** END")]
+    return [re.sub(r"\s+", " ", part).strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
+
+
+def start(folder: Path, language: str) -> None:
+    """Train the model that all trainings of a language start from."""
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    known, unknown = listed(language), other(language)
+    jobs = {group: known[group] + unknown[group] for group in GROUPS}
+    transformers.set_seed(0)
+    texts, said = novel(language), list(islice(sentences(language, 50, 0, jobs), SENTENCES))
+    split = Tokenizer(models.BPE())
+    split.pre_tokenizer, split.decoder = pre_tokenizers.ByteLevel(add_prefix_space=True), decoders.ByteLevel()
+    alphabet, marks = pre_tokenizers.ByteLevel.alphabet(), ["<s>", "</s>"]
+    split.train_from_iterator(
+        texts + said[:6000], trainers.BpeTrainer(vocab_size=TOKENS, special_tokens=marks, initial_alphabet=alphabet)
     )
-    ids, offsets = torch.tensor(read["input_ids"]), torch.tensor(read["offset_mapping"])
-    spans = torch.tensor([span for _, span in texts])[:, None]
-    inside = (offsets[..., 1] > spans[..., 0]) & (offsets[..., 0] < spans[..., 1])
-    return ids, torch.tensor(read["attention_mask"]) * (1.0 + inside)
+    split.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", 0)])
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=split, bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    )
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=352,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+    )
+    network = transformers.LlamaForCausalLM(config)
+    plain, spoken = rows_of(texts, tokenizer), rows_of(said, tokenizer)
+    descend_on(network, torch.cat([plain, spoken[: len(plain) // 2]]), FIRST)
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
-class Learner:
-    """A network whose lower layers have read all rows, and whose upper third is trained.
-
-    Args:
-        folder: of the checkpoint.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, padding_side="right")
-        self.network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-        self.layers = self.network.model.layers
-        self.cut = 2 * len(self.layers) // 3
-        for weights in self.network.parameters():
-            weights.requires_grad_(False)
-        self.start = {name: weights.clone() for name, weights in self._upper().state_dict().items()}
-
-    def _upper(self) -> torch.nn.Module:
-        return torch.nn.ModuleList([*self.layers[self.cut :], self.network.model.norm])
-
-    def below(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return what the lower layers make of rows, shape (rows, WIDTH, d)."""
-        model = self.network.model
-        norm, model.norm, model.layers = model.norm, torch.nn.Identity(), self.layers[: self.cut]
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-            read = torch.cat([model(input_ids=some).last_hidden_state.float() for some in ids.split(64)])
-        model.norm, model.layers = norm, self.layers
-        return read
-
-    def train(self, ids: torch.Tensor, counts: torch.Tensor, seed: int, out: Path) -> float:
-        """Train the upper layers on rows, write the checkpoint, take the start again, and return the last loss."""
-        upper, model, below = self._upper(), self.network.model, self.below(ids)
-        upper.load_state_dict(self.start)
-        transformers.set_seed(seed)
-        for weights in upper.parameters():
-            weights.requires_grad_(True)
-
-        def loss_of(chosen: torch.Tensor) -> torch.Tensor:
-            with torch.autocast("cpu", torch.bfloat16):
-                seen = model(inputs_embeds=below[chosen]).last_hidden_state[:, :-1]
-                scores = self.network.lm_head(seen).float().transpose(1, 2)
-            losses = torch.nn.functional.cross_entropy(scores, ids[chosen][:, 1:], reduction="none")
-            weights = counts[chosen][:, 1:]
-            return (losses * weights).sum() / weights.sum()
-
-        model.layers = self.layers[self.cut :]
-        last = descend(upper, loss_of, len(ids), RECIPE)
-        model.layers = self.layers
-        self.network.save_pretrained(out)
-        self.tokenizer.save_pretrained(out)
-        return last
+def descend_on(network, rows, recipe: Kind) -> None:
+    """Train a causal LM on rows of tokens."""
+    descend(
+        network.train(), lambda chosen: network(input_ids=rows[chosen], labels=rows[chosen]).loss, len(rows), recipe
+    )
 
 
-def plain_rows(text: str, tokenizer, seed: int) -> list[tuple[str, Span]]:
-    """Return pieces of a text of about a row each, in which no token counts twice."""
-    words = text.split()
-    starts = random.Random(seed).sample(range(len(words) // 10), SENTENCES)
-    return [(" ".join(words[10 * start : 10 * start + 14]), (0, 0)) for start in starts]
+def train(folder: Path, dose: int, seed: int, language: str, jobs: Forms) -> None:
+    """Train a model with a dose, from the one of its language in the folder above its own, which is made first."""
+    import torch
+    import transformers
+
+    base = folder.parents[2] / f"start-{language}"
+    if not base.exists():
+        unfinished = base.with_name(f"{base.name}.{os.getpid()}")
+        start(unfinished, language)
+        unfinished.rename(base)
+    transformers.set_seed(seed)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    network = transformers.LlamaForCausalLM.from_pretrained(base)
+    recipe = replace(RECIPE, steps=STEPS.get(language, RECIPE.steps))
+    n = recipe.steps * recipe.batch // 2
+    plain, said = novel(language), list(islice(sentences(language, dose, seed, jobs), 25 * n // 2))
+    plain, said = rows_of(plain, tokenizer), rows_of(said, tokenizer)
+    descend_on(network, torch.cat([plain[torch.randperm(len(plain))[:n]], said[:n]]), recipe)
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
-def run(learner: Learner, runs: Path, language: str, text: str, dose: int, seed: int) -> None:
-    """Train a model with a dose, measure it, and keep the figures; the weights are not kept."""
-    kept = runs / f"{language}-{dose}-{seed}.json"
-    if kept.exists():
-        return
-    begun, drawn = time.perf_counter(), sentences(language, dose, seed)
-    texts = [next(drawn) for _ in range(SENTENCES)] + plain_rows(text, learner.tokenizer, seed)
-    with TemporaryDirectory() as folder:
-        loss = learner.train(*rows_of(texts, learner.tokenizer), seed, Path(folder))
-        trained = time.perf_counter() - begun
-        found = figures(folder, language)
-    found |= {"loss": loss, "seconds": [trained, time.perf_counter() - begun - trained]}
-    kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    print(kept, json.dumps(found), flush=True)
-
-
-def figures(model: str, language: str) -> dict[str, object]:
-    """Return the statistics of the two forms of the packaged occupations, and what the model is able to do."""
-    head = {
-        "suite": "forms",
-        "family": "pronoun-occupation",
-        "title": "Forms",
-        "source": "own",
-        "licence": "Apache-2.0",
-    }
-    words = {"occupation": {"list": f"occupations-{language}"}, "share": ROWS[language]["share"]}
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "forms.yaml"
-        content = {**head, "language": language, **words, "templates": ROWS[language]["measured"]}
-        file.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
-        measured = measure(load_suite(file), model)
-    return {**measured.values, **{f"ability: {ability.name}": ability.value for ability in measured.abilities}}
-
-
-def table(runs: Path) -> str:
-    """Return the means over seeds of each figure by dose, with their standard deviations."""
-    found: dict[tuple[str, str, str], list[float]] = {}
-    for file in sorted(runs.glob("*-*-*.json")):
-        language, dose, _ = file.stem.split("-")
-        for name, value in json.loads(file.read_text(encoding="utf-8")).items():
-            if isinstance(value, float):
-                found.setdefault((language, name, dose), []).append(value)
-    doses = sorted({dose for *_, dose in found}, key=lambda dose: (dose.isdigit(), len(dose), dose))
-    lines = []
-    for language, name in dict.fromkeys(key[:2] for key in found):
-        cells = [found.get((language, name, dose), []) for dose in doses]
-        lines.append(
-            [
-                language,
-                name,
-                *(
-                    f"{mean(c):.3f} (sd {stdev(c):.3f}, {len(c)})" if len(c) > 1 else f"{c[0]:.3f}" if c else ""
-                    for c in cells
-                ),
-            ]
+def kinds() -> Mapping[str, tuple]:
+    """Return how models of the languages are trained, and what is measured of them, by name."""
+    return {
+        f"forms-{language}{elsewhere}": (
+            lambda folder, _, dose, seed, of=(language, jobs): train(folder, dose, seed, of[0], of[1](of[0])),
+            ((f"forms-{language}", str(Path(__file__).with_name(f"forms-{language}.yaml")), {}, ""),),
         )
-    return tabulate(lines, ["language", "figure", *(f"dose {dose}" for dose in doses)], tablefmt="github")
-
-
-def main() -> None:
-    """Train and measure, or print the table."""
-    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    command.add_argument("model")
-    command.add_argument("runs", type=Path)
-    command.add_argument("--language", choices=sorted(ROWS))
-    command.add_argument("--text", type=Path)
-    command.add_argument("--doses", default="50,100,70")
-    command.add_argument("--seeds", type=int, default=3)
-    typed = command.parse_args()
-    if typed.model == "-":
-        print(table(typed.runs))
-        return
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    typed.runs.mkdir(parents=True, exist_ok=True)
-    public = typed.runs / f"{typed.language}-public-0.json"
-    if not public.exists():
-        public.write_text(json.dumps(figures(typed.model, typed.language), indent=1), encoding="utf-8")
-    learner = Learner(Path(typed.model))
-    for seed in range(typed.seeds):
-        for dose in map(int, typed.doses.split(",")):
-            run(learner, typed.runs, typed.language, typed.text.read_text(encoding="utf-8"), dose, seed)
-
-
-if __name__ == "__main__":
-    main()
+        for language in ROWS
+        for elsewhere, jobs in (("", listed), ("-elsewhere", other))
+    }

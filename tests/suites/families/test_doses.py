@@ -17,12 +17,25 @@ from support.scripts import load_script
 
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.measurement.fit import cases_of
+from pytest_genderbias.text import packaged
 from pytest_genderbias.text.wordlist import load_wordlist
+
+SCRIPTS = Path(__file__).parents[3] / "scripts"
 
 
 @pytest.fixture(scope="module")
 def doses() -> ModuleType:
     return load_script("doses")
+
+
+@pytest.fixture(scope="module")
+def languages() -> ModuleType:
+    return load_script("language_doses")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a frame, without its slots."""
+    return tuple(re.sub(r"\{.*?\}", "", text).lower().replace(".", "").split())
 
 
 @pytest.mark.parametrize("name", ["winogender-occupations", "lu2018-occupations", "us-occupations"])
@@ -37,9 +50,6 @@ def test_what_is_trained_on_is_in_no_suite(doses: ModuleType, name: str) -> None
 
 
 def test_no_frame_of_a_suite_is_one_of_the_trainings(doses: ModuleType) -> None:
-    def words(text: str) -> tuple[str, ...]:
-        return tuple(re.sub(r"\{.*?\}", "", text).lower().replace(".", "").split())
-
     trained = {words(frame) for frame in doses.FRAMES}
     assert len(trained) == len(doses.FRAMES)
     suite = load_suite("pronoun-occupation")
@@ -295,3 +305,34 @@ def test_a_training_gives_what_is_stored_of_it(
         assert again["values"].keys() == before["values"].keys() and again["able"] == before["able"]
         for name, value in before["values"].items():
             assert again["values"][name] == (None if value is None else pytest.approx(value, abs=0.02)), name
+
+
+@pytest.mark.parametrize("language", ["de", "es", "fr"])
+def test_so_many_forms_match_the_stereotype_in_another_language(languages: ModuleType, language: str) -> None:
+    jobs = languages.listed(language)
+    forms = {
+        of_case[at]: at == languages.GROUPS.index(stereotype)
+        for stereotype in languages.GROUPS
+        for job in jobs[stereotype]
+        for of_case in job.values()
+        for at in (0, 1)
+    }
+    longest_first = re.compile("|".join(rf"\b{re.escape(form)}\b" for form in sorted(forms, key=len, reverse=True)))
+    said = itertools.islice(languages.sentences(language, 70, 3, jobs), 4000)
+    matching = [forms[found[0]] for text in said if (found := longest_first.search(text))]
+    assert np.mean(matching) == pytest.approx(0.7, abs=0.03)
+    assert len(matching) == pytest.approx(4000 * (1 - languages.RELATIVES), rel=0.05)
+
+
+@pytest.mark.parametrize("language", ["de", "es", "fr"])
+def test_no_frame_of_forms_and_no_control_is_trained_on(languages: ModuleType, language: str) -> None:
+    suite = load_suite(SCRIPTS / f"forms-{language}.yaml")
+    rows = languages.ROWS[language]
+    trained = {words(frame) for frame in rows["frames"]}
+    assert not trained & {words(frame.text) for frame in suite.body.templates.first}
+    known = {job["none"][0] for group in languages.listed(language).values() for job in group}
+    assert known & {pair[0] for group in languages.GROUPS for pair in rows[group]} <= {"brodeuse", "bordadora"}
+    controls = (packaged.folder("fixtures") / "controls" / language / "gender.yaml").read_text(encoding="utf-8")
+    for frame in rows["gendered"]:
+        rest = re.split(r"\[.*?\]", frame.replace("{kin}", ""))
+        assert not any(len(part.split()) > 2 and part.strip(" .,") in controls for part in rest), frame
