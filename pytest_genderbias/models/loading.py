@@ -109,7 +109,15 @@ def load_model(
     if dtype not in DTYPES:
         raise SettingError(f"dtype should be one of {', '.join(DTYPES)}, got {dtype!r}")
     check_setting("samples", Count | None, samples)
+    served = ServedSettings(
+        (), allow_remote, endpoint_version, endpoint_timeout, system_prompt, temperature, max_requests, max_tokens
+    )
     if not isinstance(model, (str, PathLike)):
+        if served != ServedSettings():
+            raise SettingError(
+                "allow_remote, endpoint_version, endpoint_timeout, system_prompt, temperature, max_requests and"
+                " max_tokens apply to endpoints and checkpoints; a model in memory is asked as it is: leave them out"
+            )
         if device != "auto" or dtype != "float32" or trust_remote_code:
             raise SettingError(
                 "device, dtype and trust_remote_code apply to checkpoints; a model in memory is measured as it is: use"
@@ -120,16 +128,7 @@ def load_model(
     spec = spec if name is None else replace(spec, name=check_name(name))
     if tokenizer is not None and spec.kind != SERVED:
         raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
-    served = ServedSettings(
-        _named(spec.name, tokenizer),
-        allow_remote,
-        endpoint_version,
-        endpoint_timeout,
-        system_prompt,
-        temperature,
-        max_requests,
-        max_tokens,
-    )
+    served = replace(served, tokenizers=_named(spec.name, tokenizer))
     if isinstance(labels, str):
         raise SettingError(f"labels should be a list of names, got the text {brief(labels)}")
     settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served, samples)

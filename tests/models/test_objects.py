@@ -144,10 +144,19 @@ def test_a_network_without_a_head_that_can_be_scored():
         measure("disco-terms", body)
 
 
-@pytest.mark.parametrize("setting", [{"device": "cuda"}, {"dtype": "float64"}, {"trust_remote_code": True}], ids=str)
-def test_settings_of_checkpoints_are_refused_for_a_network(setting):
-    text = refused(make_network("bert"), tokenizer=tokenizer("bert"), error=SettingError, **setting)
-    assert "apply to checkpoints" in text
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"device": "cuda"}, "apply to checkpoints"),
+        ({"dtype": "float64"}, "apply to checkpoints"),
+        ({"trust_remote_code": True}, "apply to checkpoints"),
+        ({"max_tokens": 3}, "max_tokens apply to endpoints and checkpoints"),
+        ({"temperature": 0.5}, "apply to endpoints and checkpoints"),
+    ],
+    ids=str,
+)
+def test_settings_of_others_are_refused_for_a_network(setting, said):
+    assert said in refused(make_network("bert"), tokenizer=tokenizer("bert"), error=SettingError, **setting)
 
 
 # Specs, paths and names
