@@ -109,11 +109,17 @@ def load_model(
     if dtype not in DTYPES:
         raise SettingError(f"dtype should be one of {', '.join(DTYPES)}, got {dtype!r}")
     check_setting("samples", Count | None, samples)
-    served = ServedSettings(
-        (), allow_remote, endpoint_version, endpoint_timeout, system_prompt, temperature, max_requests, max_tokens
+    of_servers = (
+        allow_remote,
+        endpoint_version,
+        endpoint_timeout,
+        system_prompt,
+        temperature,
+        max_requests,
+        max_tokens,
     )
     if not isinstance(model, (str, PathLike)):
-        if served != ServedSettings():
+        if ServedSettings((), *of_servers) != ServedSettings():
             raise SettingError(
                 "allow_remote, endpoint_version, endpoint_timeout, system_prompt, temperature, max_requests and"
                 " max_tokens apply to endpoints and checkpoints; a model in memory is asked as it is: leave them out"
@@ -128,7 +134,7 @@ def load_model(
     spec = spec if name is None else replace(spec, name=check_name(name))
     if tokenizer is not None and spec.kind != SERVED:
         raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
-    served = replace(served, tokenizers=_named(spec.name, tokenizer))
+    served = ServedSettings(_named(spec.name, tokenizer), *of_servers)
     if isinstance(labels, str):
         raise SettingError(f"labels should be a list of names, got the text {brief(labels)}")
     settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served, samples)
