@@ -373,7 +373,7 @@ def _refuse_memory(source: ModelSource, settings: LoadSettings) -> None:
     wanted = stored if settings.dtype == "auto" else getattr(torch, settings.dtype)
     if source.spec.kind != "directory" or free is None or wanted == stored or settings.device == SPLIT:
         return
-    most = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    most = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())  # also what is not read
     if most * wanted.itemsize // stored.itemsize <= free:
         return
     size = sum(path.stat().st_size for path in weights_read(folder) if path.is_file())

@@ -33,7 +33,8 @@ for module in walk_packages(pytest_genderbias.__path__, "pytest_genderbias."):
 _ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase  # which load modules of torch
 if find_spec("accelerate"):  # which looks for the same absent packages at each step of a training
     imports = import_module("accelerate.utils.imports")
-    imports._is_package_available = cache(imports._is_package_available)
+    if hasattr(imports, "_is_package_available"):  # a name of its own: where it is another, tests are only slower
+        imports._is_package_available = cache(imports._is_package_available)
 abilities.leave_unasked()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.
