@@ -117,6 +117,7 @@ def _verdict(claim: Claim, low: float, high: float) -> str:
         return _near(low, high, claim.within)
     if claim.relation == BELOW:
         low, high = -high, -low
+    low, high = low + claim.within, high + claim.within
     against = high <= 0 if low == high else high < 0  # equal values are neither above nor below
     return AGREES if low > 0 else DIFFERS if against else TOO_SMALL
 

@@ -78,7 +78,8 @@ class Claim:
         figure: locator of the figure.
         relation: ``above``, ``below`` or ``near``.
         other: locator of what it is compared with, or a number.
-        within: for ``near``, the largest difference that counts as near.
+        within: for ``near``, the largest difference that counts as near; for ``above`` and ``below``, how far on the
+            other side the figure may be ("keeps the accuracy").
         absolute: compare absolute values, as for "reduced", "lower" and "more biased" of a figure with a sign.
         because: why it differs here, if it does.
         section: of the paper, by its number or heading, that makes the claim.
@@ -304,7 +305,7 @@ def _claim(entry: YamlValue, section: str) -> Claim:
         entry, ("claim", "figure", ABOVE, BELOW, NEAR, "within", "because", "absolute", "section"), "a claim"
     )
     relations = [relation for relation in (ABOVE, BELOW, NEAR) if relation in entry]
-    if len(relations) != 1 or (NEAR in relations) != ("within" in entry):
+    if len(relations) != 1 or (NEAR in relations and "within" not in entry):
         raise entry.error_at("", "a claim needs one of above, below, or near with within")
     other = take(entry, relations[0], str | float, "a claim")
     return Claim(

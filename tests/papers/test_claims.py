@@ -56,6 +56,20 @@ def test_near(within, verdict):
     assert judge_claim(claim("after/s/x", NEAR, "before/s/x", within=within), RUNS).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("figure", "relation", "within", "verdict"),
+    [
+        ("after/s/x", ABOVE, 1.2, AGREES),  # 1.03 lower, with bounds of .92 and 1.15
+        ("after/s/x", ABOVE, 1.1, TOO_SMALL),
+        ("after/s/x", ABOVE, 0.9, DIFFERS),
+        ("after/s/x", BELOW, 0.1, AGREES),  # a gain
+        ("control/s/x", BELOW, 0.1, TOO_SMALL),
+    ],
+)
+def test_what_is_kept_may_gain_and_lose_as_much_as_the_margin(figure, relation, within, verdict):
+    assert judge_claim(claim(figure, relation, "before/s/x", within=within), RUNS).verdict == verdict
+
+
 def test_a_run_without_result_needs_the_papers_scale():
     assert judge_claim(Claim("", "other after/s/x", BELOW, 0.0), RUNS).verdict == NEEDS
 
