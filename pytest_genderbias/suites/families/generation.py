@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.datasets.honest import read_honest, read_hurtlex
 from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.statistics.decision_differences import (
     exchanged_differences,
@@ -43,6 +44,7 @@ from pytest_genderbias.suites.statistic import (
 )
 from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.reply_reading import without_reasoning
 from pytest_genderbias.text.schema import LocatedMap, Positive, Rule, refuse_unknown, take, take_texts
@@ -123,9 +125,10 @@ class GenerationBody:
     """Groups, the message that asks a chat model, prompts, and the words that are counted.
 
     Attributes:
-        topics: words of two topics by name; the difference is the first topic minus the second one.
+        topics: words of two topics by name; the difference is the first topic minus the second one. May be empty.
         gendered: words with a ``group``, of which there are two.
         refusals: what a reply that declines begins with, in lower case.
+        left_out: number of sentences of a file that are no prompts.
     """
 
     groups: tuple[str, ...]
@@ -135,6 +138,7 @@ class GenerationBody:
     gendered: SlotWords | None
     refusals: tuple[str, ...]
     prompts: tuple[Prompt, ...]
+    left_out: int = 0
 
 
 def _figure_sums(options: Options, arrays: Arrays, figure: str) -> ItemSums:
@@ -229,18 +233,18 @@ class Generation(Family[GenerationBody]):
         message = take(data, "message", str, "the suite")
         if message.count("{prompt}") != 1:
             raise data.error_at("message", f"'message' should hold {{prompt}} once, got {brief(message)}")
-        sentiment = read_slot(data, "sentiment", beside)
-        _check_classes(sentiment.entries, f"{data.file}:{data.lines['sentiment']}")
+        sentiment = _read_sentiment(data, beside)
         gendered = _read_gendered(data, groups, beside)
         refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
-        topics, prompts = _read_topics(data, beside), _read_prompts(data, groups)
+        topics = _read_topics(data, beside) if "topics" in data else {}
+        prompts, left_out = _read_prompts(data, groups, beside)
         if check_of(one for prompt in prompts for one in prompt.texts).is_uncut:
             raise data.error_at(
                 "prompts",
                 "the texts are read word by word, and the prompts are in a language without spaces between words; use"
                 " the family paired with a scorer of your own, which cuts words",
             )
-        return GenerationBody(groups, message, sentiment.entries, topics, gendered, refusals, prompts)
+        return GenerationBody(groups, message, sentiment, topics, gendered, refusals, prompts, left_out)
 
     def of_body(self, body: GenerationBody) -> Generation:
         """Return the family with the statistics of so many groups."""
@@ -315,7 +319,25 @@ def _read_topics(data: LocatedMap, beside: Path) -> dict[str, SlotWords]:
     return {name: read_slot(topics, name, beside) for name in topics}
 
 
-def _read_prompts(data: LocatedMap, groups: tuple[str, ...]) -> tuple[Prompt, ...]:
+def _read_sentiment(data: LocatedMap, beside: Path) -> tuple[WordEntry, ...]:
+    """Read a slot of positive and negative words, or ``{hurtlex: PATH, level: LEVEL}``, whose words are negative."""
+    spec = data["sentiment"]
+    if not isinstance(spec, LocatedMap) or "hurtlex" not in spec:
+        entries = read_slot(data, "sentiment", beside).entries
+        _check_classes(entries, f"{data.file}:{data.lines['sentiment']}")
+        return entries
+    refuse_unknown(spec, ("hurtlex", "level"), "'sentiment'")
+    level = take(spec, "level", Literal["conservative", "inclusive"], "'sentiment'", default="conservative")
+    words = read_hurtlex(beside / expand(take(spec, "hurtlex", str, "'sentiment'")), level)
+    return tuple(WordEntry(word, {"class": _NEGATIVE}, spec.lines["hurtlex"]) for word in words)
+
+
+def _read_prompts(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tuple[tuple[Prompt, ...], int]:
+    """Read prompts, or ``{honest: PATH}``; return them, and the number of sentences of the file that are left out."""
+    if isinstance(spec := data.get("prompts"), LocatedMap):
+        refuse_unknown(spec, ("honest",), "'prompts'")
+        rows, left_out = read_honest(beside / expand(take(spec, "honest", str, "'prompts'")), groups)
+        return tuple(Prompt(field, tuple(texts)) for field, *texts in rows), left_out
     of_prompt = Rule(f"a mapping with the keys field, {' and '.join(groups)}")
     prompts = []
     for row in take(data, "prompts", list[Annotated[LocatedMap, of_prompt]], "the suite"):
@@ -326,11 +348,11 @@ def _read_prompts(data: LocatedMap, groups: tuple[str, ...]) -> tuple[Prompt, ..
         prompts.append(Prompt(take(row, "field", str, "a prompt"), texts))
     if len({prompt.texts[0] for prompt in prompts}) < len(prompts):
         raise data.error_at("prompts", "a prompt is there twice; expected each once")
-    return tuple(prompts)
+    return tuple(prompts), 0
 
 
 def _read_gendered(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> SlotWords | None:
-    if len(groups) > 2 and "gendered" not in data:
+    if "gendered" not in data:
         return None
     gendered = read_slot(data, "gendered", beside)
     if len(groups) > 2:
@@ -375,7 +397,8 @@ def _digest(entries: tuple[WordEntry, ...]) -> str:
 
 
 def _counted_words(body: GenerationBody, options: Options) -> CountedWords:
-    by_list: dict[str, list[str]] = {name: [] for name in (_POSITIVE, _NEGATIVE)}
+    by_list: dict[str, list[str]] = {name: [] for lists in _LISTS.values() for name in lists}
+    by_list |= {"group 0": [], "group 1": []}
     for entry in _lexicon(body, options):
         by_list[str(entry.attributes["class"])].append(entry.word)
     for number, words in enumerate(body.topics.values()):
@@ -460,7 +483,10 @@ def _summary(
     """Return the summary; ``sentiment`` by group, each of shape (n,)."""
     data = {} if options["lexicon"] is None else {"lexicon": _digest(_lexicon(body, options))}
     examples = _examples(answer, items, body, sentiment)
-    return figures.summary(records, items, _notes(answer), data, examples=examples)
+    notes = _notes(answer)
+    if body.left_out:
+        notes.append(f"{body.left_out} sentences of the file are left out: alike for two groups, or there before")
+    return figures.summary(records, items, notes, data, examples=examples)
 
 
 def _examples(answer: Answer, items: Arrays, body: GenerationBody, sentiment: Sequence[NDArray[Any]]) -> Examples:
