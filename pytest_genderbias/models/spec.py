@@ -321,13 +321,16 @@ def hub_parts(text: str) -> tuple[str, str | None] | None:
 
 
 def _refuse_misspelt(spec: str) -> None:
-    """Refuse a name that is nearly an alias, before the hub is asked for it. Nearly all ids of the hub have an owner.
+    """Refuse a name that is nearly an alias, or means several models, before the hub is asked for it. Nearly all ids of
+    the hub have an owner.
 
     Raises:
         ModelError: it is.
     """
     if "/" in spec or spec in _WITHOUT_OWNER:
         return
+    if spec == "demo":
+        raise ModelError(f"'demo' is all of the demo models; expected one of {', '.join(DEMOS)}")
     near = [
         one
         for one in close_names(spec, (*ALIASES, *DEMOS, "demo"), _ALIKE)

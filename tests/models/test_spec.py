@@ -74,6 +74,11 @@ def test_a_misspelt_alias_is_named_before_the_hub_is_asked(typed, meant):
         parse_spec(typed)
 
 
+def test_all_demo_models_are_no_model():
+    with pytest.raises(ModelError, match="all of the demo models; expected one of demo-mlm, demo-lm, demo-nli"):
+        parse_spec("name=demo")
+
+
 @pytest.mark.parametrize(
     "typed", ["bert-base-uncased", "albert-base-v1", "xlm-roberta-large", "t5-small", "me/bert-bsae"]
 )
