@@ -13,6 +13,9 @@ from typing import TextIO
 #: be broken by
 #: whoever shows it.
 _COMMAND = re.compile(r"(?<!\S):(?=:)|(?<=#)#(?=\w*\[)")
+_ARABIC_OR_HEBREW = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff"
+#: From a letter that is written from right to left to the last one before a Latin letter or the end of a cell.
+_FROM_RIGHT = re.compile(rf"[{_ARABIC_OR_HEBREW}](?:(?:(?!  )[^A-Za-z\n])*[{_ARABIC_OR_HEBREW}])?")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -39,6 +42,17 @@ def printable(text: str, keep: str = "") -> str:
     return text
 
 
+def isolated(text: str) -> str:
+    """Return a text for a terminal in which words that are written from right to left move nothing beside them.
+
+    Each run of such words stands between U+2068 and U+2069, which have no width: a number after it stays after it.
+
+    >>> isolated("\u0628\u0646\u062a  0.5, bint") == "\u2068\u0628\u0646\u062a\u2069  0.5, bint"
+    True
+    """
+    return text if text.isascii() else _FROM_RIGHT.sub("\u2068\\g<0>\u2069", text)
+
+
 def print_lines(text: str, stream: TextIO | None = None) -> None:
     """Print a text, which may come from files, to standard output or another stream: lines stay, all else is escaped.
 
@@ -46,4 +60,7 @@ def print_lines(text: str, stream: TextIO | None = None) -> None:
     """
     to = sys.stdout if stream is None else stream
     encoding = to.encoding or "utf-8"
-    print(printable(text, keep="\n").encode(encoding, "backslashreplace").decode(encoding), file=to, flush=True)
+    shown = printable(text, keep="\n")
+    if encoding.lower().startswith("utf"):
+        shown = isolated(shown)
+    print(shown.encode(encoding, "backslashreplace").decode(encoding), file=to, flush=True)

@@ -20,7 +20,7 @@ import numpy as np
 from pytest_genderbias.datasets.corpora import corpus_files, ends_document, has_documents, read_documents
 from pytest_genderbias.datasets.files import OnBroken, read_lines, refuse
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.text.normal_form import NormalText, normal_form
+from pytest_genderbias.text.normal_form import NormalText, normal_form, word_pattern
 from pytest_genderbias.text.unspaced import CutCheck
 
 _END = re.compile(
@@ -28,7 +28,7 @@ _END = re.compile(
     r"\s+(?=[\"'“‘(`]*[A-Z])"
 )
 _HEADING = re.compile(r"\s*=+ .+ =+\s*")
-_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
+_WORD = r"[\w]+(?:[-'’][\w]+)*"
 _LONGEST = 1 << 16  #: Characters of a paragraph; a longer one is split at the end of a line.
 
 
@@ -90,7 +90,7 @@ def draw_contexts(
     for sentence in read_sentences(path):
         check.add(sentence)
         normal = NormalText(sentence)
-        found = reversed([*pattern.finditer(normal.text)])
+        found = reversed([*word_pattern(pattern, normal.text).finditer(normal.text)])
         positions = {word_of[" ".join(match[0].split())]: normal.span(*match.span()) for match in found}
         for word, (start, stop) in positions.items():
             sample = samples[word]
@@ -169,16 +169,16 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
         yield " ".join(paragraph)
 
 
-def _pattern(words: Collection[str]) -> re.Pattern[str]:
+def _pattern(words: Collection[str]) -> str:
     """Return a pattern of the words, longer ones first, so that "human being" does not match as "human"."""
     longest = sorted(words, key=lambda word: (-len(word), word))
     any_of = "|".join(r"\s+".join(map(re.escape, word.split())) for word in longest)
-    return re.compile(rf"(?<!\w)(?<!\w-)(?:{any_of})(?!-?\w)")
+    return rf"(?<![\w])(?<![\w]-)(?:{any_of})(?!-?[\w])"
 
 
 def _cut(sentence: str, start: int, stop: int, window: int) -> WordContext:
     """Return ``window`` words around the characters [start, stop), with the punctuation at the ends of the sentence."""
-    spans = [match.span() for match in _WORD.finditer(sentence)]
+    spans = [match.span() for match in word_pattern(_WORD, sentence).finditer(sentence)]
     inside = [i for i, (a, b) in enumerate(spans) if a < stop and b > start]
     before = (window - len(inside)) // 2
     first = max(0, min(inside[0] - before, len(spans) - window))

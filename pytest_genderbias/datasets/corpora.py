@@ -30,7 +30,7 @@ import numpy as np
 from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
 from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, is_punctuation
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.text.normal_form import is_plain, normal_form
+from pytest_genderbias.text.normal_form import is_plain, normal_form, word_pattern
 from pytest_genderbias.text.plain_files import expand, is_regular, open_regular, open_unpacked, unreadable
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.unspaced import CutCheck, check_of
@@ -69,9 +69,13 @@ def _matched(tokens: list[str]) -> list[str]:
     return [token if is_punctuation(token) else form for token, form in forms if form]
 
 
+def _words(text: str) -> list[str]:
+    return word_pattern(WORD.pattern, text).findall(text)
+
+
 #: The tokeniser of each mode. Words have their normal form, in which they are matched; invisible characters are no
 #: tokens.
-TOKENISERS: Mapping[str, Tokenise] = {"spaces": _at_spaces, "words": lambda text: WORD.findall(normal_form(text))}
+TOKENISERS: Mapping[str, Tokenise] = {"spaces": _at_spaces, "words": lambda text: _words(normal_form(text))}
 _ATTACHED, _APART = re.compile(r"\w[.,;!?]\s"), re.compile(r"\s(?:[.,;!?]|<unk>|'s|n't)(?=\s)")
 _MARK = re.compile(r"^(?:(?P<name>=== .+ ===)| ?= [^=\n]+ = ?)[ \t]*$", re.MULTILINE)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from pytest_genderbias.text.normal_form import NormalText, normal_form
+from pytest_genderbias.text.normal_form import NormalText, normal_form, word_pattern
 from pytest_genderbias.text.wordlist import load_wordlist
 
 #: A range of characters [start, end) in a text.
@@ -71,8 +71,8 @@ def find_words(text: str, words: Iterable[str]) -> list[Span]:
     """
     longest_first = sorted(map(re.escape, map(normal_form, words)), key=len, reverse=True)
     normal = NormalText(text)
-    found = re.finditer(rf"(?<!\w)(?:{'|'.join(longest_first)})(?!\w)", normal.text, re.IGNORECASE)
-    return [normal.span(*match.span()) for match in found]
+    any_of = word_pattern(rf"(?<![\w])(?:{'|'.join(longest_first)})(?![\w])", normal.text, re.IGNORECASE)
+    return [normal.span(*match.span()) for match in any_of.finditer(normal.text)]
 
 
 def gender_of_pronoun(word: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_genderbias.escaping import printable
+from pytest_genderbias.escaping import isolated, printable
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -23,7 +23,7 @@ def show(terminalreporter: TerminalReporter, text: str, markup: str = "") -> Non
         text: One or more lines.
         markup: A colour, ``bold``, both with a space between them, or nothing.
     """
-    terminalreporter.write_line(printable(text, keep="\n"), **dict.fromkeys(markup.split(), True))
+    terminalreporter.write_line(isolated(printable(text, keep="\n")), **dict.fromkeys(markup.split(), True))
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,15 @@ _KEY = 9  #: columns of the word that begins a note
 def columns_of(text: str) -> int:
     """Return how many columns of a terminal a text takes: two for a wide character, none for a combining one.
 
-    >>> columns_of("nurse"), columns_of("看護師"), columns_of("e\u0301")
-    (5, 6, 1)
+    >>> [columns_of(text) for text in ("nurse", "看護師", "e\u0301", "\u0932\u0941", "\u2068\u0628\u2069")]
+    [5, 6, 1, 1, 1]
     """
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    none = ("Mn", "Me", "Cf")
+    return sum(
+        0 if unicodedata.category(c) in none else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
 
 
 def one_line(text: str, most: int = _LONGEST) -> str:

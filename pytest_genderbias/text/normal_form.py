@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
+from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -147,6 +148,50 @@ def normal_form(text: str) -> str:
     if is_plain(text):  # nearly all
         return text
     return unicodedata.normalize("NFC", _CHANGED.sub(lambda run: run[0].translate(_TABLE), text))
+
+
+@cache
+def marks() -> str:
+    r"""Return the combining marks for a class of a pattern, as ``\w`` has none; those above U+FFFF make it slow.
+
+    >>> [character in marks() for character in ("\u0301", "\u093f", "\u064e", "\u05b8", "a", "\u0964")]
+    [True, True, True, True, False, False]
+    """
+    return "".join(c for c in map(chr, range(0x300, 0xFE30)) if unicodedata.category(c).startswith("M"))
+
+
+def word_pattern(pattern: str, text: str, flags: int = 0) -> re.Pattern[str]:
+    r"""Return a pattern of words for a text. If it has combining marks, they are letters in ``[\w``, ``[^\w`` and
+    ``[^\W_]+``.
+
+    >>> hindi = "\u0932\u0921\u093c\u0915\u0940"
+    >>> word_pattern(r"[\w]+", hindi).findall(f"{hindi} sang") == [hindi, "sang"]
+    True
+    """
+    return _compiled(pattern, not text.isascii() and bool(_any_mark().search(text)), flags)
+
+
+@cache
+def _any_mark() -> re.Pattern[str]:
+    return re.compile(f"[{marks()}]")
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str, has_marks: bool, flags: int) -> re.Pattern[str]:
+    if has_marks:
+        for plain in (r"[\w", r"[^\w"):
+            pattern = pattern.replace(plain, plain + marks())
+        pattern = pattern.replace(r"[^\W_]+", rf"[^\W_]+(?:[{marks()}]+[^\W_]*)*")
+    return re.compile(pattern, flags)
+
+
+def is_letters(word: str) -> bool:
+    """Return whether a word has nothing but letters, and marks behind them.
+
+    >>> is_letters("na\u00efve"), is_letters("\u0932\u0921\u093c\u0915\u0940"), is_letters("it's"), is_letters("")
+    (True, True, False, False)
+    """
+    return word[:1].isalpha() and all(c.isalpha() or c in marks() for c in word)
 
 
 def folded(name: str) -> str:

@@ -21,7 +21,7 @@ from pytest_genderbias.mitigation.methods.scrubbing import MASK, Scrubbing, scru
 from pytest_genderbias.mitigation.words.matching import find_words, refuse_uncut, replace_spans
 from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
 from pytest_genderbias.statistics.linear_probe import predicted
-from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.normal_form import is_letters, normal_form
 from pytest_genderbias.text.schema import Count, Positive, Share, check_fields
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ class _LetterWords:
         self.words = words
 
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and word.isalpha() and (self.words is None or word.lower() in self.words)
+        return isinstance(word, str) and is_letters(word) and (self.words is None or word.lower() in self.words)
 
 
 def _scrubbed_first(texts: Texts) -> Texts:

@@ -18,7 +18,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.bias_subspace import FloatArray, pair_direction, unit_vectors
-from pytest_genderbias.text.normal_form import NormalText, normal_form
+from pytest_genderbias.text.normal_form import NormalText, normal_form, word_pattern
 from pytest_genderbias.text.unspaced import check_of
 
 Pair = tuple[str, str]
@@ -265,12 +265,14 @@ def _components(matrix: FloatArray, components: int | None, share: float) -> Flo
 
 
 def _occurrences(word: str, texts: Sequence[str], most: int) -> list[tuple[str, tuple[int, int]]]:
-    whole = re.compile(rf"(?<!\w){re.escape(normal_form(word))}(?!\w)")
+    whole = rf"(?<![\w]){re.escape(normal_form(word))}(?![\w])"
     check_of(texts).refuse("texts")
     occurrences = []
     for text in texts:
         normal = NormalText(text)
-        occurrences += [(text, normal.span(*match.span())) for match in whole.finditer(normal.text)]
+        occurrences += [
+            (text, normal.span(*match.span())) for match in word_pattern(whole, normal.text).finditer(normal.text)
+        ]
         if len(occurrences) >= most:
             break
     if not occurrences:

@@ -7,10 +7,10 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.text.normal_form import NormalText
+from pytest_genderbias.text.normal_form import NormalText, word_pattern
 from pytest_genderbias.text.unspaced import check_of
 
-_WORD = re.compile(r"[\w\u0300-\u036f]+(?:[-'][\w\u0300-\u036f]+)*")
+_WORD = r"[\w]+(?:[-'][\w]+)*"
 _JOINT = re.compile(r"([-'])")
 _EDGES = ".,;:!?()[]\"'`…-–—"  #: most characters that adjoin a word without a space
 _ADDRESS = re.compile(r"@|://|\bwww\.")
@@ -88,7 +88,7 @@ def _matches_within(piece: str, offset: int, forms: Container[str], reach: int) 
             for part in parts:
                 yield from _matches_within(part[0], offset + part.start(), forms, reach)
         return
-    for match in _WORD.finditer(piece):
+    for match in word_pattern(_WORD, piece).finditer(piece):
         word = match[0].strip("_")
         start = offset + match.start() + len(match[0]) - len(match[0].lstrip("_"))
         if word in forms:

@@ -18,7 +18,7 @@ import numpy as np
 
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
-from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.normal_form import is_letters, normal_form
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import Initials, check_setting
 from pytest_genderbias.text.wordlist import WordEntry, WordList, load_wordlist
@@ -315,7 +315,7 @@ def _plain(word: str, partner: str, where: str, error: type[BiasError]) -> str:
         raise error(f"{where}: {word!r} is its own partner")
     if plain.endswith(".") and other.endswith("."):
         plain = plain.removesuffix(".")
-    if not all(part.isalpha() for part in plain.replace("'", "-").split("-")):
+    if not all(is_letters(part) for part in plain.replace("'", "-").split("-")):
         raise error(f"{where}: expected one word of letters, hyphens and apostrophes, got {word!r}")
     return plain
 

@@ -5,7 +5,6 @@ words swapped.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +42,7 @@ from pytest_genderbias.suites.statistic import (
     Scale,
 )
 from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of
-from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.normal_form import normal_form, word_pattern
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.reply_reading import without_reasoning
@@ -64,7 +63,7 @@ _FIGURES: dict[str, tuple[float, float] | None] = {
 _SIDES = ("first", "second")
 #: The lists whose words a figure counts.
 _LISTS = {"sentiment": (_POSITIVE, _NEGATIVE), "topic": ("topic 0", "topic 1")}
-_WORD = re.compile(r"\w+(?:['-]\w+)*")
+_WORD = r"[\w]+(?:['-][\w]+)*"
 _OPENING = "\"'* \t\n"  #: what may stand before the first word of a reply
 
 
@@ -109,7 +108,8 @@ def words_of(text: str) -> list[str]:
     >>> words_of("The boy's well-known book isn't lost")
     ['the', 'boy', 'well-known', 'book', "isn't", 'lost']
     """
-    return [word.removesuffix("'s") for word in _WORD.findall(normal_form(text).lower())]
+    plain = normal_form(text).lower()
+    return [word.removesuffix("'s") for word in word_pattern(_WORD, plain).findall(plain)]
 
 
 @dataclass(frozen=True)

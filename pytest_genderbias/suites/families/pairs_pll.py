@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 from functools import partial
@@ -33,6 +32,7 @@ from pytest_genderbias.suites.family import Context, DataFamily, Option, one_of,
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
 from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.text.normal_form import word_pattern
 from pytest_genderbias.text.schema import Rule
 
 #: The reader and the default group of each data set.
@@ -41,7 +41,7 @@ _READERS: Mapping[str, tuple[Callable[[Path], tuple[SentencePair, ...]], str]] =
     "stereoset": (read_stereoset, "gender"),
     "bec_pro": (read_bec_pro, "all"),
 }
-_WORD = re.compile(r"\w+|[^\w\s]")
+_WORD = r"[\w]+|[^\w\s]"
 _SCORED: Mapping[str, str] = {
     "tokens": "ln P of the tokens that both sentences share (longest matching blocks of token ids)",
     "words": "ln P of the words that both sentences share (longest matching blocks of words)",
@@ -230,7 +230,7 @@ def shared_spans(more: str, less: str) -> tuple[Spans, Spans]:
     >>> shared_spans("He sings, too.", "She sings, too.")
     (((2, 14),), ((3, 15),))
     """
-    first, second = (list(_WORD.finditer(text)) for text in (more, less))
+    first, second = (list(word_pattern(_WORD, text).finditer(text)) for text in (more, less))
     matcher = SequenceMatcher(None, [word[0] for word in first], [word[0] for word in second], autojunk=False)
     blocks = [block for block in matcher.get_matching_blocks() if block.size]
     in_first, in_second = ([0, *(word.end() for word in words)] for words in (first, second))
