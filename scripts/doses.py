@@ -509,6 +509,7 @@ def main() -> None:
     command = commands.add_parser("page")
     command.add_argument("--packed", type=Path, help="what bench wrote; else the tables are made from what is stored")
     command.add_argument("--mitigated", type=Path, help="RUNS of a bench with mitigations, whose figures are stored")
+    command.add_argument("--plans", type=Path, nargs="*", help="files of bench, on whose models plans are checked")
     command = commands.add_parser("spreads", help="rows of fixtures/retraining, of the trainings without bias")
     command.add_argument("packed", type=Path)
     command = commands.add_parser("bench")
@@ -531,6 +532,8 @@ def main() -> None:
     if typed.command == "page":
         if typed.packed:
             doses_page.store(unpack(typed.packed))
+        if typed.plans:
+            doses_page.store_plans(*map(unpack, typed.plans))
         if typed.mitigated:
             for model in (BASE, CAUSAL.base):
                 doses_page.store_mitigated(model, mitigated(typed.mitigated, model))
