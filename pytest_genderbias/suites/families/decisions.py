@@ -413,8 +413,8 @@ def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, .
 
 
 def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> DecisionsBody:
-    """Read ``scenarios: {file: PATH, by: ATTRIBUTE}``; the controls are those of the packaged suite in the language
-    unless the file has its own.
+    """Read ``scenarios: {file: PATH, by: ATTRIBUTE}``; the controls are those of the packaged suite unless
+    the file has its own, as in another language than English.
     """
     spec = take(data, "scenarios", LocatedMap, "the suite")
     refuse_unknown(spec, ("file", "by"), "'scenarios'")
@@ -423,10 +423,9 @@ def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> Dec
         raise spec.error_at("by", f"expected 'by' to be one of {', '.join(ATTRIBUTES)}, got {by!r:.60}")
     filled = read_discrim_eval(beside / expand(take(spec, "file", str, "'scenarios'")), by, groups)
     language = take(data, "language", str, "the suite")
-    path = packaged.folder("fixtures") / ("decisions.yaml" if is_english(language) else f"decisions-{language}.yaml")
-    if CONTROLS not in data and not path.is_file():
+    if CONTROLS not in data and not is_english(language):
         raise data.error_at("language", f"no controls are packaged in {language!r:.60}; expected 'controls' here")
-    controls = data if CONTROLS in data else read_yaml(path)
+    controls = data if CONTROLS in data else read_yaml(packaged.folder("fixtures") / "decisions.yaml")
     scenarios = tuple(Scenario(f"question {name}", f"question {name}") for name in filled.questions)
     return DecisionsBody(groups, None, (), scenarios, _read_scenarios(controls, CONTROLS, "right"), filled)
 

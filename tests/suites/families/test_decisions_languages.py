@@ -1,4 +1,6 @@
-"""The packaged decisions in German, Spanish and French: planted models of the language, and models of another one."""
+"""The example of decisions in German, Spanish and French: planted models of the language, and models of another one."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,14 +8,15 @@ from support.chat_models import biased_decider, luck
 
 from pytest_genderbias import load_model, load_suite, measure
 
-SUITES = ("decisions-de", "decisions-es", "decisions-fr")
+SUITES = sorted((Path(__file__).parents[3] / "examples" / "languages").glob("decisions-*.yaml"))
+in_each = pytest.mark.parametrize("suite", SUITES, ids=[path.stem for path in SUITES])
 
 
 def measured(suite, model, **settings):
     return measure(suite, load_model(model), cache=None, **settings)
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@in_each
 @pytest.mark.parametrize("person", ["names", "described"])
 @pytest.mark.parametrize("dose", [-0.6, 0.6])
 def test_a_planted_difference_is_found(suite, person, dose):
@@ -40,7 +43,7 @@ class KnowsOneLanguage:
         return np.log([p if answer == self._answers[0] else 0.9 - p for p, answer in zip(draws, answers, strict=True)])
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@in_each
 def test_a_model_of_another_language_fails_the_controls(suite):
     model = KnowsOneLanguage("decisions", suite)
     assert measured("decisions", model, person="described").value is not None
@@ -49,7 +52,7 @@ def test_a_model_of_another_language_fails_the_controls(suite):
     assert found.reasons["logit_difference"].startswith("cannot do the task: accuracy 0.")
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@in_each
 def test_a_model_that_answers_in_english_has_too_little_mass(suite):
     class SaysYesOrNo:
         def answer_log_probs(self, messages, answers):
@@ -60,13 +63,13 @@ def test_a_model_that_answers_in_english_has_too_little_mass(suite):
         assert found.value is None and "of the probability" in found.reasons["logit_difference"]
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@in_each
 def test_the_fields_of_life_are_those_of_the_english_suite(suite):
     fields, english = ([one.label for one in load_suite(name).body.scenarios] for name in (suite, "decisions"))
     assert fields == english
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@in_each
 def test_a_question_has_no_word_of_another_language(suite):
     """Words that English has and the language does not, in what is asked and in what is added to it."""
     english = {"the", "should", "this", "case", "reply", "with", "only", "or", "yes", "and", "for"}
