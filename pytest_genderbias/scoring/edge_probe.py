@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,10 +23,10 @@ from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.edge_training import FloatArray, Head, head_shapes, train_head
-from pytest_genderbias.scoring.scorer import Progress, check_finite
+from pytest_genderbias.scoring.scorer import PlainScorer, Progress, check_finite
 from pytest_genderbias.scoring.text_vectors import HiddenStates, Span
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
-from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, CoreferenceTraining
+from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS
 from pytest_genderbias.suites.query import CoreferenceScores
 
 if TYPE_CHECKING:
@@ -36,12 +36,18 @@ if TYPE_CHECKING:
 DEFINITION = "edge-probe/1"
 
 
-class EdgeProbe:
-    """The probability that a candidate and the pronoun corefer, from a head on their vectors.
+def edge_probe(
+    cases: Cases,
+    query: CoreferenceScores,
+    model: Model,
+    batch_tokens: int | None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> PlainScorer:
+    """Return the probability that a candidate and the pronoun corefer, from a head on their vectors.
 
     The vector of a span is the mean over its tokens of one hidden layer, two thirds up (rounded up). The features of a
-    pair are the vectors of the candidate and of the pronoun. ``f1`` is the head's F1 on held-out pairs, ``f1_always``
-    the F1 of answering yes to all of them; ``None`` if undefined.
+    pair are the vectors of the candidate and of the pronoun.
 
     **choice.** Tenney et al. learn a mix of all layers, a projection and an attention over the span's tokens. Measured
     on GAP development, mean F1 of five restarts, with .62 for always yes: all-MiniLM-L6-v2 .72 with layer 4 of 6 and
@@ -57,91 +63,77 @@ class EdgeProbe:
         DataFileError: the model reads both mentions in too few of the training texts.
         ScoreError: the vectors of the training texts are not finite.
     """
+    training = query.training
+    if training is None:
+        raise SettingError("the adapter edge-probe needs training data: gap, winobias, or a path of CoNLL files")
+    layer, remarks = probed_layer(model.backend.network.config), list[str]()
 
-    def __init__(
-        self,
-        cases: Cases,
-        query: CoreferenceScores,
-        model: Model,
-        batch_tokens: int | None,
-        cache: Path | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        if query.training is None:
-            raise SettingError("the adapter edge-probe needs training data: gap, winobias, or a path of CoNLL files")
-        assert isinstance(cases, TextCases)
-        self._cases, self._model, self._progress = cases, model, progress
-        self._layer = probed_layer(model.backend.network.config)
-        self._states = HiddenStates(model.backend, batch_tokens, self._layer)
-        self._remarks: list[str] = []
-        folder = cache if model.fingerprint else None  # the weights of a model without a fingerprint may change
-        self._head = self._stored_or_trained(query.training, query.seed, batch_tokens, folder)
-        self.f1, self.f1_always = self._head.f1, self._head.f1_always
-        self._remarks.append(
-            f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs of {query.training.name},"
-            f" seed {query.seed}: F1 {_figure(self.f1)} on {self._head.held_out:,} others (always yes:"
-            f" {_figure(self.f1_always)})"
-        )
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on the head's training data and F1, on texts that were cut, and on batches that were halved."""
-        return [*self._remarks, *self._states.notes]
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the probability of each candidate of each case: shape (len(cases), candidates)."""
-        texts = [sentence[0] for sentence in self._cases.sentences(cases)]
-        vectors = self._states.span_vectors(texts, [self._cases.spans[i] for i in cases])
-        scores = self._head.probabilities(pair_features(vectors[:, :-1], vectors[:, -1:]))
-        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
-        return scores
-
-    def _stored_or_trained(
-        self, training: CoreferenceTraining, seed: int, batch_tokens: int | None, cache: Path | None
-    ) -> Head:
-        key: dict[str, object] = {
-            "model": self._model.fingerprint,
-            "reading": fingerprint_reading(self._model.backend),
-            "device": self._model.details.get("device"),
-            "data": training.digest,
-            "seed": seed,
-            "definition": DEFINITION,
-            "version": SCORING_VERSION,
-        }
-        path = cache and cache / "heads" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.safetensors"
-        if path is not None and path.exists():
-            head = read_head(path, key, 2 * self._model.width_of(self._layer))
-            if isinstance(head, Head):
-                with suppress(OSError):  # the cache may be read-only
-                    path.touch()  # marks it as used: bias_cache_size removes the least recently used entries
-                return head
-            self._remarks.append(f"the edge-probing head {path} {head}: another was trained in its place")
-        head = self._train(training, seed, batch_tokens)
-        if path is not None:
-            try:
-                write_head(path, key, head)
-            except OSError as error:
-                self._remarks.append(f"edge-probing head not cached: {error.strerror or error} ({path.parent})")
-        return head
-
-    def _train(self, training: CoreferenceTraining, seed: int, batch_tokens: int | None) -> Head:
-        head, left_out = fit_head(self._model, training.name, training.examples, seed, batch_tokens, self._progress)
+    def train() -> Head:
+        head, left_out = fit_head(model, training.name, training.examples, query.seed, batch_tokens, progress)
         if left_out:
-            self._remarks.append(f"{left_out} training pairs left out: the model does not read that far")
+            remarks.append(f"{left_out} training pairs left out: the model does not read that far")
         return head
 
+    key: dict[str, object] = {
+        "model": model.fingerprint,
+        "reading": fingerprint_reading(model.backend),
+        "device": model.details.get("device"),
+        "data": training.digest,
+        "seed": query.seed,
+        "definition": DEFINITION,
+        "version": SCORING_VERSION,
+    }
+    folder = cache if model.fingerprint else None  # the weights of a model without a fingerprint may change
+    head = _kept_head(folder, key, 2 * model.width_of(layer), train, remarks) if folder else train()
+    remarks.append(
+        f"edge-probing head on layer {layer}, trained on {head.pairs:,} pairs of {training.name},"
+        f" seed {query.seed}: F1 {_figure(head.f1)} on {head.held_out:,} others (always yes:"
+        f" {_figure(head.f1_always)})"
+    )
+    return _with_head(cases, model, batch_tokens, layer, head, remarks)
 
-class CarriedProbe(EdgeProbe):
-    """An edge probe with the head of an ``EdgeProbingModel`` checkpoint."""
 
-    def __init__(self, cases: TextCases, query: CoreferenceScores, model: Model, batch_tokens: int | None) -> None:
-        network = model.backend.network
-        self._cases, self._model = cases, model
-        self._layer = probed_layer(network.config.encoder)
-        self._states = HiddenStates(model.backend, batch_tokens, self._layer)
-        self._head = head_of(network)
-        self.f1, self.f1_always = self._head.f1, self._head.f1_always
-        self._remarks = [f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs"]
+def _kept_head(
+    cache: Path, key: dict[str, object], features: int, train: Callable[[], Head], remarks: list[str]
+) -> Head:
+    """Return the head in the cache, or train one and keep it there; ``remarks`` says what went wrong."""
+    path = cache / "heads" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.safetensors"
+    if path.exists():
+        head = read_head(path, key, features)
+        if isinstance(head, Head):
+            with suppress(OSError):  # the cache may be read-only
+                path.touch()  # marks it as used: bias_cache_size removes the least recently used entries
+            return head
+        remarks.append(f"the edge-probing head {path} {head}: another was trained in its place")
+    head = train()
+    try:
+        write_head(path, key, head)
+    except OSError as error:
+        remarks.append(f"edge-probing head not cached: {error.strerror or error} ({path.parent})")
+    return head
+
+
+def carried_probe(cases: Cases, query: CoreferenceScores, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Return the probabilities of :func:`edge_probe` by the head of an ``EdgeProbingModel`` checkpoint."""
+    network = model.backend.network
+    layer, head = probed_layer(network.config.encoder), head_of(network)
+    remark = f"edge-probing head on layer {layer}, trained on {head.pairs:,} pairs"
+    return _with_head(cases, model, batch_tokens, layer, head, [remark])
+
+
+def _with_head(
+    cases: Cases, model: Model, batch_tokens: int | None, layer: int, head: Head, remarks: Sequence[str]
+) -> PlainScorer:
+    """Return the scorer of a head: the probability of each candidate of each case."""
+    assert isinstance(cases, TextCases)
+    states = HiddenStates(model.backend, batch_tokens, layer)
+
+    def scores(numbers: IntArray) -> NDArray[np.float64]:
+        texts = [sentence[0] for sentence in cases.sentences(numbers)]
+        vectors = states.span_vectors(texts, [cases.spans[i] for i in numbers])
+        return head.probabilities(pair_features(vectors[:, :-1], vectors[:, -1:]))
+
+    return PlainScorer(cases, model, scores, lambda: [*remarks, *states.notes])
 
 
 def head_of(network: Any) -> Head:

@@ -178,6 +178,11 @@ class Network:
         packed = PackedLayers(checkpoint.network)
         self.batches = Batches(checkpoint.device, batch_tokens, packed, checkpoint.batches)
 
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on slower computations, and on batches that were halved."""
+        return [note for note in (self.note, self.batches.note) if note]
+
     def run(self, inputs: Inputs, use: Callable[[NDArray[np.int64], Tensor], None]) -> None:
         """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or
         (rows, labels).

@@ -16,7 +16,7 @@ from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.reads import slot_tokens
-from pytest_genderbias.scoring.scorer import check_finite
+from pytest_genderbias.scoring.scorer import PlainScorer, check_finite
 from pytest_genderbias.scoring.token_sums import token_sums
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, check_lengths, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases
@@ -32,49 +32,40 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 
-class NetworkLikelihood:
-    """Scores the spans of cases, or whole texts, with a checkpoint."""
+def span_likelihood(cases: Cases, query: PseudoLogLikelihood, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Score the spans of cases, or whole texts: the sum of log-probabilities of each case, in nats, and the number of
+    tokens.
+    """
+    likelihood = SpanLikelihood(model, batch_tokens)
+    spans = cases.spans if isinstance(cases, TextCases) else ()
 
-    def __init__(
-        self, cases: Cases, query: PseudoLogLikelihood | SharedLogLikelihood, model: Model, batch_tokens: int | None
-    ) -> None:
-        self._cases, self._name = cases, model.name
-        self._likelihood = SpanLikelihood(model, batch_tokens)
+    def scores(numbers: IntArray) -> NDArray[np.float64]:
+        texts = [text for (text,) in cases.sentences(numbers)]
+        return likelihood.score(texts, [spans[i] if spans else () for i in numbers])
 
-    @property
-    def notes(self) -> list[str]:
-        """Remarks of the likelihood."""
-        return self._likelihood.notes
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities of each case, in nats, and the number of tokens: shape (len(cases),
-        2).
-        """
-        scores = self._scored(cases)
-        check_finite(np.isfinite(scores[:, 0]), self._cases, cases, self._name)
-        return scores
-
-    def _scored(self, cases: IntArray) -> NDArray[np.float64]:
-        texts = [text for (text,) in self._cases.sentences(cases)]
-        spans = self._cases.spans if isinstance(self._cases, TextCases) else ()
-        return self._likelihood.score(texts, [spans[i] if spans else () for i in cases])
+    return PlainScorer(cases, model, scores, lambda: likelihood.notes)
 
 
-class SharedLikelihood(NetworkLikelihood):
-    """Scores the tokens that the two texts of each unit share, with a checkpoint."""
+def shared_likelihood(cases: Cases, query: SharedLogLikelihood, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Score the tokens that the two texts of each unit share: the sum of their log-probabilities, in nats, and their
+    number.
+    """
+    likelihood = SpanLikelihood(model, batch_tokens)
 
-    def _scored(self, cases: IntArray) -> NDArray[np.float64]:
-        if self._cases.cases_per_unit != 2:
-            raise ValueError(f"tokens are shared by two texts, got units of {self._cases.cases_per_unit}")
-        units, unit = np.unique(cases // 2, return_inverse=True)
-        encodings = self._likelihood.encode([text for (text,) in self._cases.sentences(self._cases.cases_of(units))])
+    def scores(numbers: IntArray) -> NDArray[np.float64]:
+        if cases.cases_per_unit != 2:
+            raise ValueError(f"tokens are shared by two texts, got units of {cases.cases_per_unit}")
+        units, unit = np.unique(numbers // 2, return_inverse=True)
+        encodings = likelihood.encode([text for (text,) in cases.sentences(cases.cases_of(units))])
         shared = [
             positions
             for first, second in zip(encodings[::2], encodings[1::2], strict=True)
             for positions in shared_positions(first.ids, second.ids)
         ]
-        rows = 2 * unit + cases % 2
-        return self._likelihood.score_tokens([encodings[row] for row in rows], [shared[row] for row in rows])
+        rows = 2 * unit + numbers % 2
+        return likelihood.score_tokens([encodings[row] for row in rows], [shared[row] for row in rows])
+
+    return PlainScorer(cases, model, scores, lambda: likelihood.notes)
 
 
 def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[IntArray, IntArray]:
@@ -183,58 +174,43 @@ def _within(encoding: Encoding, spans: Spans) -> IntArray:
     return np.flatnonzero(((last >= low) & (last < high)).any(axis=1)).astype(np.int64)
 
 
-class SlotLikelihood:
-    """Scores the words of a slot with a checkpoint or a served model."""
+def slot_likelihood(space: Cases, query: SlotLogProbability, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Score the word in the slot of each case, with a checkpoint or a served model: its log-probability, in nats."""
+    assert isinstance(space, CaseSpace), "only templates have slots"
+    backend: Tokenized = model.backend
+    layout = TokenLayout(space, RowEncoder(backend.tokenizer), query.slot)
+    sums = token_sums(model, batch_tokens)
 
-    def __init__(self, space: Cases, query: SlotLogProbability, model: Model, batch_tokens: int | None) -> None:
-        assert isinstance(space, CaseSpace), "only templates have slots"
-        backend: Tokenized = model.backend
-        self._space, self._name, self._longest = space, model.name, backend.max_length
-        self._layout = TokenLayout(space, RowEncoder(backend.tokenizer), query.slot)
-        self._sums = token_sums(model, batch_tokens)
+    def scores(numbers: IntArray) -> NDArray[np.float64]:
+        rows = layout.rows(numbers)
+        check_lengths(rows, backend.max_length)
+        return sums.sums(rows, *slot_tokens(rows))[:, None]
 
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on rows that the tokenizer had to encode, slower computations, and batches that were halved."""
-        return [note for note in (self._layout.note, *self._sums.notes) if note]
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the log-probability of the word in the slot of each case, in nats: shape (len(cases), 1)."""
-        rows = self._layout.rows(cases)
-        check_lengths(rows, self._longest)
-        total = self._sums.sums(rows, *slot_tokens(rows))
-        check_finite(np.isfinite(total), self._space, cases, self._name)
-        return total[:, None]
+    return PlainScorer(space, model, scores, lambda: [layout.note, *sums.notes])
 
 
-class VerbalisedScorer:
-    """Compares the log-probabilities of the three answers to a question about each pair.
+def verbalised(cases: Cases, query: VerbalisedProbabilities, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Compare the log-probabilities of the three answers to a question about each pair: the scores are the
+    probabilities of entailment, neutral and contradiction.
 
     Answers of one token need one forward pass for each pair, since the rows of all three are equal before the answer.
     """
+    likelihood = SpanLikelihood(model, batch_tokens)
 
-    def __init__(self, cases: Cases, query: VerbalisedProbabilities, model: Model, batch_tokens: int | None) -> None:
-        self._cases, self._query, self._model = cases, query, model
-        self._likelihood = SpanLikelihood(model, batch_tokens)
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on batches that were halved and slower computations."""
-        return self._likelihood.notes
-
-    def score(self, cases: IntArray) -> NDArray[np.float32]:
-        """Return the probabilities of entailment, neutral and contradiction: shape (len(cases), 3)."""
-        pairs = zip(*prompts_and_answers(self._query, self._cases.sentences(cases)), strict=True)
+    def scores(numbers: IntArray) -> NDArray[np.float32]:
+        pairs = zip(*prompts_and_answers(query, cases.sentences(numbers)), strict=True)
         texts = [(prompt, f"{prompt} {answer}") for prompt, answer in pairs]
         spans = [((len(prompt), len(text)),) for prompt, text in texts]
-        scores = self._likelihood.score([text for _, text in texts], spans)[:, 0].reshape(len(cases), -1)
-        if self._likelihood.cut:
+        logs = likelihood.score([text for _, text in texts], spans)[:, 0].reshape(len(numbers), -1)
+        if likelihood.cut:
             raise ModelError(
-                f"a question and its answer are longer than the {self._model.backend.max_length} tokens that"
-                f" {self._model.name} reads; shorten the template of the verbaliser"
+                f"a question and its answer are longer than the {model.backend.max_length} tokens that"
+                f" {model.name} reads; shorten the template of the verbaliser"
             )
-        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
-        return shares(scores)
+        check_finite(np.asarray(np.isfinite(logs).all(axis=1)), cases, numbers, model.name)
+        return shares(logs)
+
+    return PlainScorer(cases, model, scores, lambda: likelihood.notes)
 
 
 def prompts_and_answers(query: VerbalisedProbabilities, pairs: list[tuple[str, ...]]) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.replies import Asked, Tokens
-from pytest_genderbias.scoring.scorer import CountNote
+from pytest_genderbias.scoring.scorer import CountNote, PlainScorer
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ChatAnswers, Replies
 from pytest_genderbias.text.reply_reading import ReplyReader, is_refusal, refusals
@@ -70,39 +70,34 @@ class ReplyScorer:
         return counts
 
 
-class FirstTokenScorer:
-    """Adds the probabilities of the first tokens by which a reply picks an option, of those that the system lists.
+def first_tokens(
+    cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None, cache: Path | None = None
+) -> PlainScorer:
+    """Add the probabilities of the first tokens by which a reply picks an option, of those that the system lists. The
+    scores are the log-probability of each option, in nats.
 
     What is not listed is less likely than the last one that is. An option without a listed token counts with the
     probability of that one, so that it has a logarithm.
     """
+    reader, unlisted = ReplyReader(query.answers, ()), list[float]()
 
-    def __init__(
-        self, cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None, cache: Path | None = None
-    ) -> None:
-        self._cases, self._model, self._cache = cases, model, cache
-        self._reader = ReplyReader(query.answers, ())
-        self._unlisted: list[float] = []
-
-    @property
-    def notes(self) -> list[str]:
-        """How many options were not listed."""
-        if not self._unlisted:
-            return []
-        note = f"{{}} times an option was no listed first token: at most {max(self._unlisted):.2g} of the probability"
-        return [CountNote(len(self._unlisted), note)]
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the log-probability of each option, in nats: shape (len(cases), number of options)."""
-        messages = [message for (message,) in self._cases.sentences(cases)]
-        listed: list[Tokens] = self._model.backend.first_tokens(messages, self._cache)
-        return np.asarray([self._of_options(tokens) for tokens in listed])
-
-    def _of_options(self, tokens: Tokens) -> list[float]:
-        by_option: list[list[float]] = [[] for _ in (*self._reader.labels, "no option")]
+    def of_options(tokens: Tokens) -> list[float]:
+        by_option: list[list[float]] = [[] for _ in (*reader.labels, "no option")]
         for token, value in tokens:
-            by_option[self._reader.begins(token)].append(value)
+            by_option[reader.begins(token)].append(value)
         rest = max(0.0, 1 - math.fsum(math.exp(value) for _, value in tokens))
-        self._unlisted += [rest for values in by_option[:-1] if not values]
+        unlisted.extend(rest for values in by_option[:-1] if not values)
         last = min(value for _, value in tokens)
         return [float(np.logaddexp.reduce(values)) if values else last for values in by_option[:-1]]
+
+    def scores(numbers: IntArray) -> NDArray[np.float64]:
+        listed: list[Tokens] = model.backend.first_tokens([text for (text,) in cases.sentences(numbers)], cache)
+        return np.asarray([of_options(tokens) for tokens in listed])
+
+    def remarks() -> list[str]:
+        if not unlisted:
+            return []
+        note = f"{{}} times an option was no listed first token: at most {max(unlisted):.2g} of the probability"
+        return [CountNote(len(unlisted), note)]
+
+    return PlainScorer(cases, model, scores, remarks)

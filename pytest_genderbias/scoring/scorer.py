@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import WORD_VECTORS
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ClassProbabilities, Query, TextVectors
 
@@ -55,6 +57,39 @@ class Scorer(Protocol):
     @property
     def notes(self) -> list[str]:
         """Remarks on how the scores were computed, for the result."""
+
+
+@dataclass(frozen=True)
+class PlainScorer:
+    """A scorer that keeps nothing of its own.
+
+    Attributes:
+        cases: what is scored.
+        model: the model under test.
+        scores: returns the scores of the cases with some numbers.
+        remarks: returns the remarks so far; ``None`` stands for no remark.
+    """
+
+    cases: Cases
+    model: Model
+    scores: Callable[[IntArray], NDArray[np.number]]
+    remarks: Callable[[], Iterable[str | None]] = tuple
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on how the scores were computed, for the result."""
+        return [remark for remark in self.remarks() if remark]
+
+    def score(self, cases: IntArray) -> NDArray[np.number]:
+        """Return the scores of the cases with these numbers: shape (len(cases), width of the query).
+
+        Raises:
+            ScoreError: a score is not finite. Files of word vectors have rows of NaN for words that they lack.
+        """
+        scores = self.scores(cases)
+        if not self.model.can(WORD_VECTORS):
+            check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self.cases, cases, self.model.name)
+        return scores
 
 
 def answer_width(query: Query, model: Model) -> int:

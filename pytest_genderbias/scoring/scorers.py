@@ -39,8 +39,8 @@ from pytest_genderbias.suites.query import (
 class _Way(NamedTuple):
     """A scorer and what it needs.
 
-    ``ability``: of the backend. ``scorer``: module and class. ``trait``: ``kind`` or ``scores`` of the model's role;
-    empty if any role will do.
+    ``ability``: of the backend. ``scorer``: module, and the function or class that makes it. ``trait``: ``kind`` or
+    ``scores`` of the model's role; empty if any role will do.
     """
 
     ability: str
@@ -51,36 +51,36 @@ class _Way(NamedTuple):
         return model.can(self.ability) and (not self.trait or self.trait in (model.role.kind, model.role.scores))
 
 
-_TRAINED = "edge_probe.EdgeProbe"  #: the one scorer that trains something, keeps it and shows how far it is
-_REPLIES, _FIRST_TOKENS = "reply_counts.ReplyScorer", "reply_counts.FirstTokenScorer"  #: whose replies are kept
-_OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.CheckpointScorer"),)
-#: The scorers of each kind of query, as module and class, the preferred one first. The user's objects have their own
+_TRAINED = "edge_probe.edge_probe"  #: the one scorer that trains something, keeps it and shows how far it is
+_REPLIES, _FIRST_TOKENS = "reply_counts.ReplyScorer", "reply_counts.first_tokens"  #: whose replies are kept
+_OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.outputs_of_checkpoint"),)
+#: The scorers of each kind of query, the preferred one first. The user's objects have their own
 #: (``object_scorer.py``).
 _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     TopFills: _OUTPUTS,
     PairProbabilities: _OUTPUTS,
     ClassProbabilities: _OUTPUTS,
-    SlotLogProbability: (_Way(LOG_PROBS, "pseudo_likelihood.SlotLikelihood"),),
-    PseudoLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.NetworkLikelihood"),),
-    SharedLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.SharedLikelihood"),),
-    VerbalisedProbabilities: (_Way(LOG_PROBS, "pseudo_likelihood.VerbalisedScorer"),),
+    SlotLogProbability: (_Way(LOG_PROBS, "pseudo_likelihood.slot_likelihood"),),
+    PseudoLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.span_likelihood"),),
+    SharedLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.shared_likelihood"),),
+    VerbalisedProbabilities: (_Way(LOG_PROBS, "pseudo_likelihood.verbalised"),),
     ChatAnswers: (_Way(LOG_PROBS, "chat.ChatScorer"), _Way(FIRST_TOKENS, _FIRST_TOKENS)),
-    AddedTokens: (_Way(LOG_PROBS, "tokenizing.AddedTokensScorer"),),
-    BlockLogLikelihood: (_Way(HIDDEN_STATES, "block_likelihood.BlockLikelihood"),),
+    AddedTokens: (_Way(LOG_PROBS, "tokenizing.added_tokens"),),
+    BlockLogLikelihood: (_Way(HIDDEN_STATES, "block_likelihood.block_likelihood"),),
     ChatReplies: (_Way(HIDDEN_STATES, "sampled_texts.ChatSampler"),),
     GeneratedTokens: (_Way(HIDDEN_STATES, "sampled_texts.Sampler"),),
     Replies: (_Way(REPLIES, _REPLIES),),
     GeneratedReplies: (_Way(HIDDEN_STATES, "sampled_texts.ReplySampler"),),
-    TextVectors: (_Way(HIDDEN_STATES, "text_vectors.NetworkVectors"), _Way(WORD_VECTORS, "text_vectors.FileVectors")),
+    TextVectors: (_Way(HIDDEN_STATES, "text_vectors.network_vectors"), _Way(WORD_VECTORS, "text_vectors.file_vectors")),
     PairSimilarity: (
-        _Way(HIDDEN_STATES, "checkpoint_scorer.CheckpointScorer", PAIR_REGRESSOR),
-        _Way(HIDDEN_STATES, "text_vectors.NetworkCosines"),
+        _Way(HIDDEN_STATES, "checkpoint_scorer.outputs_of_checkpoint", PAIR_REGRESSOR),
+        _Way(HIDDEN_STATES, "text_vectors.network_cosines"),
     ),
-    "substitution": (_Way(LOG_PROBS, "substitution.NetworkSubstitution"),),
+    "substitution": (_Way(LOG_PROBS, "substitution.substitution"),),
     "edge-probe": (_Way(HIDDEN_STATES, _TRAINED),),
     "own": (
-        _Way(HIDDEN_STATES, "edge_probe.CarriedProbe", PROBABILITY),
-        _Way(HIDDEN_STATES, "span_coreference.SpanScores", COREFERENCE_SCORER),
+        _Way(HIDDEN_STATES, "edge_probe.carried_probe", PROBABILITY),
+        _Way(HIDDEN_STATES, "span_coreference.span_scores", COREFERENCE_SCORER),
     ),
 }
 

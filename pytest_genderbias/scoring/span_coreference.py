@@ -16,7 +16,7 @@ from pytest_genderbias.models.behaviour import ANY_ROWS
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
-from pytest_genderbias.scoring.scorer import check_finite
+from pytest_genderbias.scoring.scorer import PlainScorer
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
@@ -161,49 +161,38 @@ def pair_scores(
     return tables
 
 
-class SpanScores:
-    """The scores s(i, j), in nats, of the candidates of a case with its pronoun, by the span scorer that a checkpoint
-    carries.
+def span_scores(cases: TextCases, query: CoreferenceScores, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Return the scores s(i, j), in nats, of the candidates of a case with its pronoun, by the span scorer that a
+    checkpoint carries.
 
     The mentions of a text are those of the case: its candidates and the pronoun.
     """
+    checkpoint: Checkpoint = model.backend
+    reader = DocumentReader(checkpoint.tokenizer, checkpoint.max_length)
+    batches = Batches(checkpoint.device, batch_tokens, PackedLayers(checkpoint.network))
+    head: dict[str, object] = checkpoint.network.config.head
+    trained = f"trained on {head['documents']:,} documents of {head['data']}" if head else "untrained"
+    about = f"span scorer, {trained}: scores are log-odds against no antecedent, in nats"
 
-    def __init__(self, cases: TextCases, query: CoreferenceScores, model: Model, batch_tokens: int | None) -> None:
-        self._cases, self._model = cases, model
-        self._checkpoint: Checkpoint = model.backend
-        self._reader = DocumentReader(self._checkpoint.tokenizer, self._checkpoint.max_length)
-        self._batches = Batches(self._checkpoint.device, batch_tokens, PackedLayers(self._checkpoint.network))
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on the training data of the scorer, and on batches that were halved."""
-        head: dict[str, object] = self._checkpoint.network.config.head
-        trained = f"trained on {head['documents']:,} documents of {head['data']}" if head else "untrained"
-        return [f"span scorer, {trained}: scores are log-odds against no antecedent, in nats"] + [
-            note for note in (self._batches.note,) if note
-        ]
-
-    def score(self, cases: IntArray) -> FloatArray:
-        """Return the score of each candidate of each case: shape (len(cases), candidates)."""
-        texts = [sentence[0] for sentence in self._cases.sentences(cases)]
-        spans = [self._cases.spans[i] for i in cases]
+    def scores(numbers: IntArray) -> FloatArray:
+        texts = [sentence[0] for sentence in cases.sentences(numbers)]
+        spans = [cases.spans[i] for i in numbers]
         orders = [sorted(range(len(own)), key=own.__getitem__) for own in spans]
         documents = [
-            self._reader.read(text, [own[k] for k in order])
-            for text, own, order in zip(texts, spans, orders, strict=True)
+            reader.read(text, [own[k] for k in order]) for text, own, order in zip(texts, spans, orders, strict=True)
         ]
         for text, document in zip(texts, documents, strict=True):
             if not document.is_read.all():
-                raise ModelError(f"{self._model.name} does not read all mentions of the text {text[:60]!r}; shorten it")
-        tables = pair_scores(self._checkpoint, documents, self._batches)
-        scores = np.stack(
+                raise ModelError(f"{model.name} does not read all mentions of the text {text[:60]!r}; shorten it")
+        tables = pair_scores(checkpoint, documents, batches)
+        return np.stack(
             [
                 table[order.index(len(order) - 1), [order.index(k) for k in range(len(order) - 1)]]
                 for table, order in zip(tables, orders, strict=True)
             ]
         )
-        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
-        return scores
+
+    return PlainScorer(cases, model, scores, lambda: [about, batches.note])
 
 
 def _square(scores: FloatArray) -> FloatArray:

@@ -26,7 +26,7 @@ from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
-from pytest_genderbias.scoring.scorer import check_finite
+from pytest_genderbias.scoring.scorer import PlainScorer
 from pytest_genderbias.suites.cases import IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
 from pytest_genderbias.text.printable import brief
@@ -81,36 +81,27 @@ def is_possessive(text: str, pronoun: Span) -> bool:
     return word in _POSSESSIVES or (word == "her" and not _AFTER_OBJECT.match(text[pronoun[1] :]))
 
 
-class NetworkSubstitution:
-    """Scores candidates with a checkpoint.
+def substitution(cases: TextCases, query: CoreferenceScores, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Score candidates with a checkpoint: the log-probability of each candidate, in nats.
 
     Raises:
         NotApplicableError: two copies of a text are longer than the checkpoint reads, so that nothing of the candidate
             is left.
     """
+    likelihood = SpanLikelihood(model, batch_tokens)
 
-    def __init__(self, cases: TextCases, query: CoreferenceScores, model: Model, batch_tokens: int | None) -> None:
-        self._cases, self._model = cases, model
-        self._likelihood = SpanLikelihood(model, batch_tokens)
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks of the likelihood."""
-        return self._likelihood.notes
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the log-probability of each candidate, in nats: shape (len(cases), candidates)."""
-        copies = filled(self._cases, cases)
-        sums = self._likelihood.score([text for text, _ in copies], [(span,) for _, span in copies])
+    def scores(numbers: IntArray) -> NDArray[np.float64]:
+        copies = filled(cases, numbers)
+        sums = likelihood.score([text for text, _ in copies], [(span,) for _, span in copies])
         if not sums[:, 1].all():
             text = copies[int(np.argmin(sums[:, 1]))][0]
             raise NotApplicableError(
-                f"two copies of a text are longer than the {self._model.backend.max_length} tokens that"
-                f" {self._model.name} reads ({brief(text, 120)}); --bias-option=scorer=edge-probe reads one copy"
+                f"two copies of a text are longer than the {model.backend.max_length} tokens that"
+                f" {model.name} reads ({brief(text, 120)}); --bias-option=scorer=edge-probe reads one copy"
             )
-        scores = sums[:, 0].reshape(len(cases), -1)
-        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
-        return np.asarray(scores)
+        return np.asarray(sums[:, 0].reshape(len(numbers), -1))
+
+    return PlainScorer(cases, model, scores, lambda: likelihood.notes)
 
 
 def filled(cases: TextCases, numbers: IntArray) -> list[tuple[str, Span]]:

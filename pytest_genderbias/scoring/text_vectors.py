@@ -15,7 +15,7 @@ from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
-from pytest_genderbias.scoring.scorer import check_finite
+from pytest_genderbias.scoring.scorer import PlainScorer, check_finite
 from pytest_genderbias.scoring.tokens import CuttingTokenizer
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import PairSimilarity, TextVectors
@@ -30,59 +30,42 @@ Span = tuple[int, int]
 _Key = tuple[str, tuple[Span, ...], tuple[Span, ...]]  #: a text, the spans that are read, and the spans that are masked
 
 
-class FileVectors:
-    """Looks up the word in the first span of each text, or the text itself. Words that the file lacks have rows of
+def file_vectors(cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Look up the word in the first span of each text, or the text itself. Words that the file lacks have rows of
     NaN.
     """
+    words: WordVectors = model.backend
 
-    def __init__(self, cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> None:
-        self._cases = cases
-        self._vectors: WordVectors = model.backend
-
-    @property
-    def notes(self) -> list[str]:
-        """No remarks: rows of NaN show the missing words."""
-        return []
-
-    def score(self, cases: IntArray) -> NDArray[np.float32]:
-        """Return the vectors of the words: shape (len(cases), dimensions)."""
-        texts = [sentence[0] for sentence in self._cases.sentences(cases)]
-        spans = _first_spans(self._cases, cases, texts)
-        rows = [self._vectors.row(text[start:stop]) for text, ((start, stop),) in zip(texts, spans, strict=True)]
-        vectors = np.full((len(rows), self._vectors.matrix.shape[1]), np.nan, dtype=np.float32)
+    def scores(numbers: IntArray) -> NDArray[np.float32]:
+        texts = [sentence[0] for sentence in cases.sentences(numbers)]
+        spans = _first_spans(cases, numbers, texts)
+        rows = [words.row(text[start:stop]) for text, ((start, stop),) in zip(texts, spans, strict=True)]
+        vectors = np.full((len(rows), words.matrix.shape[1]), np.nan, dtype=np.float32)
         known = np.asarray([row is not None for row in rows], dtype=np.bool_)
-        vectors[known] = self._vectors.matrix[[row for row in rows if row is not None]]
+        vectors[known] = words.matrix[[row for row in rows if row is not None]]
         return vectors
 
+    return PlainScorer(cases, model, scores)
 
-class NetworkVectors:
-    """Pools the hidden states of texts, or of the first span of each.
+
+def network_vectors(cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Pool the hidden states of texts, or of the first span of each.
 
     Raises:
         NotApplicableError: the model lacks the mask token that the query needs.
     """
+    checkpoint: Checkpoint = model.backend
+    masked_spans = cases.spans if query.mask_others and isinstance(cases, TextCases) else None
+    if query.mask_others and checkpoint.tokenizer.mask_token_id is None:
+        raise NotApplicableError(f"{model.name} has no mask token, and this suite masks words")
+    states = HiddenStates(checkpoint, batch_tokens, query.where, query.random_seed, packed=True)
 
-    def __init__(self, cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> None:
-        checkpoint: Checkpoint = model.backend
-        self._cases, self._model, self._pooling = cases, model, query.pooling
-        self._masked_spans = cases.spans if query.mask_others and isinstance(cases, TextCases) else None
-        if query.mask_others and checkpoint.tokenizer.mask_token_id is None:
-            raise NotApplicableError(f"{model.name} has no mask token, and this suite masks words")
-        self._states = HiddenStates(checkpoint, batch_tokens, query.where, query.random_seed, packed=True)
+    def scores(numbers: IntArray) -> NDArray[np.float32]:
+        texts = [sentence[0] for sentence in cases.sentences(numbers)]
+        masked = [()] * len(texts) if masked_spans is None else [masked_spans[i][1:] for i in numbers]
+        return states.span_vectors(texts, _first_spans(cases, numbers, texts), query.pooling, masked)[:, 0]
 
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on texts that were cut and batches that were halved."""
-        return self._states.notes
-
-    def score(self, cases: IntArray) -> NDArray[np.float32]:
-        """Return one vector for each case: shape (len(cases), hidden size)."""
-        texts = [sentence[0] for sentence in self._cases.sentences(cases)]
-        masked = [()] * len(texts) if self._masked_spans is None else [self._masked_spans[i][1:] for i in cases]
-        spans = _first_spans(self._cases, cases, texts)
-        vectors = self._states.span_vectors(texts, spans, self._pooling, masked)[:, 0]
-        check_finite(np.asarray(np.isfinite(vectors).all(axis=1)), self._cases, cases, self._model.name)
-        return vectors
+    return PlainScorer(cases, model, scores, lambda: states.notes)
 
 
 def _first_spans(cases: Cases, numbers: IntArray, texts: Sequence[str]) -> list[tuple[Span]]:
@@ -274,25 +257,14 @@ def untrained(network: PreTrainedModel, seed: int, device: str) -> PreTrainedMod
     return fresh
 
 
-class NetworkCosines:
-    """Cosines of the sentence vectors of a network."""
+def network_cosines(cases: Cases, query: PairSimilarity, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Compare the sentence vectors that a network has for the two texts of each case, by their cosine."""
+    states = HiddenStates(model.backend, batch_tokens, packed=True)
 
-    def __init__(self, cases: Cases, query: PairSimilarity, model: Model, batch_tokens: int | None) -> None:
-        self._cases, self._name, self._pooling = cases, model.name, query.pooling
-        self._states = HiddenStates(model.backend, batch_tokens, packed=True)
+    def vectors(texts: list[str]) -> NDArray[np.float32]:
+        return states.span_vectors(texts, [((0, len(text)),) for text in texts], query.pooling)[:, 0]
 
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on texts that were cut and batches that were halved."""
-        return self._states.notes
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return one cosine for each pair: shape (len(cases), 1)."""
-        return cosines(self._vectors, self._cases, cases, self._name)
-
-    def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
-        spans = [((0, len(text)),) for text in texts]
-        return np.asarray(self._states.span_vectors(texts, spans, self._pooling)[:, 0])
+    return PlainScorer(cases, model, lambda numbers: cosines(vectors, cases, numbers, model.name), lambda: states.notes)
 
 
 def cosines(

@@ -64,7 +64,7 @@ class NetworkSums:
     @property
     def notes(self) -> list[str]:
         """Remarks on slower computations, and on batches that were halved."""
-        return [note for note in (self.network.note, self.network.batches.note) if note]
+        return self.network.notes
 
     def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),)."""

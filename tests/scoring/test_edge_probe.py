@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 from contextlib import contextmanager
 
@@ -253,6 +254,11 @@ def scorer(model, training, cache=None, seed=0, cases=CASES):
     )
 
 
+def figures(probe):
+    """The F1 of a head, and that of answering yes to all pairs, from its remark."""
+    return [float(text) for text in re.findall(r"\d\.\d{3}", probe.notes[0])]
+
+
 def scores(*args, **kwargs):
     return scorer(*args, **kwargs).score(np.arange(2))
 
@@ -260,13 +266,14 @@ def scores(*args, **kwargs):
 @pytest.mark.parametrize(("kind", "least"), [("gpt2", 0.9), ("roberta", 0.8)])
 def test_a_scorer_learns_who_is_meant(tiny_model, training, kind, least):
     probe = scorer(tiny_model(kind), training)
-    assert probe.f1 > least > probe.f1_always
+    f1, f1_always = figures(probe)
+    assert f1 > least > f1_always
     found = probe.score(np.arange(2))
     assert found.shape == (2, 2) and ((found > 0) & (found < 1)).all()
     assert found[0, 0] > found[0, 1] and found[1, 1] > found[1, 0]
     assert probe.notes == [
-        f"edge-probing head on layer 2, trained on 224 pairs of constructed, seed 0: F1 {probe.f1:.3f} on 16 others "
-        f"(always yes: {probe.f1_always:.3f})"
+        f"edge-probing head on layer 2, trained on 224 pairs of constructed, seed 0: F1 {f1:.3f} on 16 others "
+        f"(always yes: {f1_always:.3f})"
     ]
 
 
@@ -351,7 +358,7 @@ def test_a_kept_head_is_used_again(tiny_model, training, tmp_path, trained):
     again = scorer(model, training, tmp_path)
     assert trained == [0]
     assert np.array_equal(first.score(np.arange(2)), again.score(np.arange(2)))
-    assert first.notes == again.notes and first.f1 == again.f1
+    assert first.notes == again.notes
     scorer(model, training, tmp_path, seed=1)
     other = CoreferenceTraining("constructed", "other", training.examples)
     scorer(model, other, tmp_path)
@@ -470,4 +477,5 @@ def test_the_layer_is_two_thirds_up(layers, probed):
 @pytest.mark.slow
 def test_a_real_encoder_is_better_than_always_yes(real_encoder, shared_data):
     probe = scorer(real_encoder, coreference_training(DataFolder(shared_data), "gap"))
-    assert probe.f1 > probe.f1_always
+    f1, f1_always = figures(probe)
+    assert f1 > f1_always
