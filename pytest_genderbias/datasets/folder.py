@@ -6,22 +6,16 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief, expected_instead
 
 #: Files that belong together, each a path or pattern relative to the data folder.
 Choice = tuple[str, ...]
-
-
-#: The file of each category of BBQ, without ``.jsonl``, by the name of its split.
-BBQ_CATEGORIES: Mapping[str, str] = {
-    "gender": "Gender_identity", "religion": "Religion", "age": "Age", "disability": "Disability_status",
-    "nationality": "Nationality", "appearance": "Physical_appearance", "race": "Race_ethnicity",
-    "race_gender": "Race_x_gender", "race_ses": "Race_x_SES", "ses": "SES", "orientation": "Sexual_orientation",
-}  # fmt: skip
 
 
 class MissingDataError(NotApplicableError):
@@ -30,13 +24,7 @@ class MissingDataError(NotApplicableError):
 
 @dataclass(frozen=True)
 class DataSet:
-    """The file names, the source and the licence of a data set.
-
-    ``splits`` maps the official splits, in the order of the search, to choices of files; the search returns the first
-    choice whose files all exist. The first choice has the published names. Each file may be compressed, with ``.gz``
-    added to its name. The split ``train`` is returned only if requested by name. ``instead`` names an alternative for
-    the message.
-    """
+    """The file names, the source and the licence of a data set, as ``data_sets.yaml`` has them."""
 
     name: str
     title: str
@@ -46,161 +34,33 @@ class DataSet:
     instead: str = ""
 
 
-@dataclass(frozen=True)
-class SplitFiles:
-    """The files of a split of a data set."""
-
-    files: tuple[Path, ...]
-    split: str
-
-
-def _table(stem: str) -> tuple[Choice, ...]:
-    return tuple((stem + suffix,) for suffix in (".jsonl", ".csv", ".tsv", ".parquet"))
-
-
-def _winobias(pattern: str) -> tuple[Choice, ...]:
-    return (tuple(f"winobias/{pattern.format(side=side, kind=kind)}" for kind in (1, 2) for side in ("pro", "anti")),)
+def _read_data_sets() -> dict[str, DataSet]:
+    return {
+        name: DataSet(
+            name,
+            about["title"],
+            {split: tuple(chain.from_iterable(map(_choices, rows))) for split, rows in about["splits"].items()},
+            about["published"],
+            about["licence"],
+            about.get("instead", ""),
+        )
+        for name, about in read_yaml(Path(__file__).with_name("data_sets.yaml")).items()
+    }
 
 
-_HUB = "https://huggingface.co/datasets"
-_NLTK = "https://www.nltk.org/nltk_data/"
-_COREFBIAS = "https://github.com/uclanlp/corefBias"
-_WINOGENDER = "https://github.com/rudinger/winogender-schemas"
-_NO_COREFERENCE = "the templates of lu2018, which are packaged (suite coref-occupation), need no data"
+def _choices(written: str | list[str]) -> tuple[Choice, ...]:
+    """Return the choices of files that an entry of a split stands for."""
+    if isinstance(written, str) and written.endswith(_TABLE):
+        stem = written.removesuffix(_TABLE)
+        return tuple((stem + suffix,) for suffix in (".jsonl", ".csv", ".tsv", ".parquet"))
+    return ((written,) if isinstance(written, str) else tuple(written),)
 
+
+_TABLE = ".TABLE"  #: ends an entry that stands for a table in any of the formats
 #: All data sets by name.
-DATA_SETS: Mapping[str, DataSet] = {
-    data.name: data
-    for data in (
-        DataSet(
-            "snli",
-            "SNLI",
-            {split: (("snli/snli_1.0_" + split + ".jsonl",), *_table(f"snli/{split}")) for split in ("test", "dev")}
-            | {"train": (("snli/snli_1.0_train.jsonl",), *_table("snli/train"), *_table("snli/train_20k"))},
-            "https://nlp.stanford.edu/projects/snli/",
-            "CC BY-SA 4.0",
-        ),
-        DataSet(
-            "stsb",
-            "STS Benchmark",
-            {split: ((f"stsb/sts-{split}.csv",), *_table(f"stsb/{split}")) for split in ("test", "dev", "train")},
-            "http://ixa2.si.ehu.eus/stswiki/index.php/STSbenchmark",
-            "CC BY-SA 4.0, the texts their own",
-            "templates of the same form are packaged (suite sts-occupation)",
-        ),
-        DataSet(
-            "winobias",
-            "WinoBias",
-            {split: _winobias("{side}_stereotyped_type{kind}.txt." + split) for split in ("test", "dev")},
-            _COREFBIAS,
-            "MIT",
-            _NO_COREFERENCE,
-        ),
-        DataSet(
-            "winogender",
-            "Winogender sentences",
-            {"test": (("winogender/all_sentences.tsv",),)},
-            _WINOGENDER,
-            "MIT",
-            _NO_COREFERENCE,
-        ),
-        DataSet(
-            "winogender_templates",
-            "Winogender templates",
-            {"test": (("winogender/templates.tsv",),)},
-            _WINOGENDER,
-            "MIT",
-            _NO_COREFERENCE,
-        ),
-        DataSet(
-            "gap",
-            "GAP",
-            {split: ((f"gap/gap-{split}.tsv",),) for split in ("test", "validation", "development")},
-            "https://github.com/google-research-datasets/gap-coreference",
-            "Apache-2.0",
-            "a masked or causal LM needs none (suite coref-occupation), and --bias-option training=PATH names CoNLL"
-            " files",
-        ),
-        DataSet(
-            "bias_in_bios",
-            "Bias in Bios",
-            {
-                split: ((f"bios/{split}-*.parquet",), *_table(f"bios/bias_in_bios_{split}"))
-                for split in ("test", "dev", "train")
-            }
-            | {"sample": _table("bios/bias_in_bios_sample")},
-            f"{_HUB}/LabHC/bias_in_bios",
-            "MIT (the biographies are texts from the web)",
-        ),
-        DataSet(
-            "wiki_career",
-            "Wikipedia careers",
-            {"test": _table("bios/wiki_career")},
-            "https://github.com/PlusLabNLP/ee-wiki-bias",
-            "CC BY-SA 3.0 (the texts; the set states none)",
-        ),
-        DataSet(
-            "crows_pairs",
-            "CrowS-Pairs",
-            {"test": (("crows_pairs/crows_pairs_anonymized.csv",),)},
-            "https://github.com/nyu-mll/crows-pairs",
-            "CC BY-SA 4.0",
-        ),
-        DataSet(
-            "bec_pro",
-            "BEC-Pro (English)",
-            {"test": (("bec_pro/BEC-Pro_EN.tsv",),)},
-            "https://github.com/marionbartl/gender-bias-BERT",
-            "CC BY 4.0",
-        ),
-        DataSet(
-            "stereoset",
-            "StereoSet (intrasentence)",
-            {"test": (("stereoset/test.json",),), "dev": (("stereoset/dev.json",), ("stereoset/intrasentence.jsonl",))},
-            "https://github.com/moinnadeem/StereoSet",
-            "CC BY-SA 4.0",
-        ),
-        DataSet(
-            "bbq",
-            "BBQ",
-            {split: ((f"bbq/{file}.jsonl",),) for split, file in BBQ_CATEGORIES.items()}
-            | {
-                "gender_templates": (("bbq/templates_gender_identity.csv",),),
-                "names": (("bbq/vocabulary_proper_names.csv",),),
-            },
-            "https://github.com/nyu-mll/BBQ",
-            "CC BY 4.0",
-            "the questions on gender are also made from templates_gender_identity.csv and vocabulary_proper_names.csv"
-            " there",
-        ),
-        DataSet("brown", "Brown corpus", {"all": (("corpora/brown.jsonl",),)}, _NLTK, "non-commercial use"),
-        DataSet(
-            "wikitext2",
-            "WikiText-2",
-            {
-                split: ((f"wikitext2/wiki.{split}.tokens",), (f"wikitext2/{split}.txt",))
-                for split in ("test", "valid", "train")
-            },
-            f"{_HUB}/Salesforce/wikitext",
-            "CC BY-SA 3.0",
-        ),
-        DataSet(
-            "war_and_peace",
-            "War and Peace",
-            {"all": (("corpora/war_and_peace.txt",),)},
-            "https://www.gutenberg.org/ebooks/2600",
-            "public domain",
-        ),
-        DataSet(
-            "state_union",
-            "State of the Union addresses",
-            {"all": (("corpora/state_union.txt",),)},
-            _NLTK,
-            "public domain",
-        ),
-        DataSet("inaugural", "Inaugural addresses", {"all": (("corpora/inaugural.txt",),)}, _NLTK, "public domain"),
-    )
-}
+DATA_SETS: Mapping[str, DataSet] = _read_data_sets()
+#: The categories of BBQ, which are splits of it.
+BBQ_CATEGORIES = tuple(split for split in DATA_SETS["bbq"].splits if split not in ("gender_templates", "names"))
 
 
 def data_set_of(value: str, names: Collection[str]) -> str | None:
@@ -258,8 +118,8 @@ class DataFolder:
                 " (docs/reference/data.md)"
             )
 
-    def locate(self, name: str, split: str | None = None) -> SplitFiles:
-        """Find the files of a data set.
+    def locate(self, name: str, split: str | None = None) -> tuple[tuple[Path, ...], str]:
+        """Return the files of a data set, and their split.
 
         Args:
             name: A name from :data:`DATA_SETS`.
@@ -278,12 +138,12 @@ class DataFolder:
             for choice in data.splits[candidate]:
                 files = self._files(choice)
                 if files:
-                    return SplitFiles(files, candidate)
+                    return files, candidate
         raise MissingDataError(self._missing(data, splits))
 
     def find_all(self, name: str, split: str | None = None) -> tuple[Path, ...]:
         """Return the files of a data set; see :meth:`locate`."""
-        return self.locate(name, split).files
+        return self.locate(name, split)[0]
 
     def find(self, name: str, split: str | None = None) -> Path:
         """Return the file of a data set that consists of one file; see :meth:`locate`."""

@@ -80,7 +80,7 @@ def _files(corpus: str, data: str | None) -> tuple[Path, ...]:
     if name is None:
         return (own_path(corpus),)
     folder = DataFolder(None if data is None else own_path(data))
-    return folder.locate(name, corpus.partition("/")[2] or None).files
+    return folder.find_all(name, corpus.partition("/")[2] or None)
 
 
 def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[int]]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_genderbias.datasets import biographies, files, folder, inference, sentence_pairs, sentence_similarity
+from pytest_genderbias.datasets import biographies, files, inference, sentence_pairs, sentence_similarity
 from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError, installing
 
@@ -240,9 +240,9 @@ def test_test_comes_before_dev_and_train_only_on_demand(tmp_path) -> None:
     with pytest.raises(MissingDataError, match=r"snli_1\.0_test\.jsonl or snli/snli_1\.0_dev\.jsonl under"):
         data.find("snli")
     dev = write(tmp_path / "snli" / "dev.jsonl.gz", "x")
-    assert data.locate("snli") == folder.SplitFiles((dev,), "dev")
+    assert data.locate("snli") == ((dev,), "dev")
     test = write(tmp_path / "snli" / "snli_1.0_test.jsonl", "x")
-    assert data.locate("snli") == folder.SplitFiles((test,), "test")
+    assert data.locate("snli") == ((test,), "test")
     assert data.find("snli", "dev") == dev
     assert data.find("snli", "train") == train
 
@@ -254,7 +254,7 @@ def test_every_choice_is_found_packed_or_not(tmp_path, suffix) -> None:
             for number, choice in enumerate(choices):
                 root = tmp_path / f"{name}-{split}-{number}{suffix}"
                 paths = tuple(write(root / (p.replace("*", "00000") + suffix), "x") for p in choice)
-                assert DataFolder(root).locate(name, split) == folder.SplitFiles(paths, split)
+                assert DataFolder(root).locate(name, split) == (paths, split)
 
 
 def test_files_that_belong_together_have_to_be_there_together(tmp_path) -> None:
@@ -264,10 +264,10 @@ def test_files_that_belong_together_have_to_be_there_together(tmp_path) -> None:
     for name in names[:3]:
         write(tmp_path / "winobias" / f"{name}.test", "x")
     data = DataFolder(tmp_path)
-    assert data.locate("winobias").split == "dev"
+    assert data.locate("winobias")[1] == "dev"
     assert [path.name for path in data.find_all("winobias")] == [f"{name}.dev" for name in names]
     write(tmp_path / "winobias" / f"{names[3]}.test", "x")
-    assert data.locate("winobias").split == "test"
+    assert data.locate("winobias")[1] == "test"
     with pytest.raises(SettingError, match="winobias is 4 files here, expected one"):
         data.find("winobias")
 
@@ -283,8 +283,8 @@ def test_unknown_names_are_refused(tmp_path) -> None:
 
 def test_the_shared_data_has_every_data_set(shared_data) -> None:
     found = {name: DataFolder(shared_data).locate(name) for name in DATA_SETS}
-    assert all(path.is_file() for f in found.values() for path in f.files)
-    assert {name: found[name].split for name in ("snli", "stsb", "winobias", "gap", "bias_in_bios", "wikitext2")} == {
+    assert all(path.is_file() for paths, _ in found.values() for path in paths)
+    assert {name: found[name][1] for name in ("snli", "stsb", "winobias", "gap", "bias_in_bios", "wikitext2")} == {
         "snli": "dev",
         "stsb": "dev",
         "winobias": "dev",

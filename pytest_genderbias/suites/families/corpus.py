@@ -287,8 +287,8 @@ def _find(name: str, context: Context, split: str | None = None) -> tuple[tuple[
     if data_set is None:
         return (own_path(name),), "a text of your own"
     _, _, wanted = name.partition("/")
-    located = context.data.locate(data_set, wanted or (split if split in DATA_SETS[data_set].splits else None))
-    return located.files, f"{data_set}, {located.split}"
+    files, found = context.data.locate(data_set, wanted or (split if split in DATA_SETS[data_set].splits else None))
+    return files, f"{data_set}, {found}"
 
 
 def _perplexity_question(options: Options, context: Context) -> dict[str, Question]:

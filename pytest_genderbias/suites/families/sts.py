@@ -265,15 +265,15 @@ def _first_templates(body: StsBody, sets: str, context: Context) -> tuple[str, .
         DataFileError: STS-B has no such sentence.
     """
     try:
-        located = context.data.locate("stsb")
+        path = context.data.find("stsb")
     except MissingDataError:
         if sets == "stsb":
             raise
         return body.templates.first
-    templates = sts_templates(read_sentences(located.files[0]))
+    templates = sts_templates(read_sentences(path))
     if not templates:
         raise DataFileError(
-            f"{located.files[0]}: no sentence starts with 'A man' or 'A woman' and has no other gendered word; "
+            f"{path}: no sentence starts with 'A man' or 'A woman' and has no other gendered word; "
             "use the suite's own templates with the option templates=own"
         )
     return templates

@@ -73,8 +73,8 @@ class Winobias(Family[WinobiasBody]):
 
     def questions(self, body: WinobiasBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask about every sentence; a unit is a pro-stereotypical sentence with its anti-stereotypical partner."""
-        located = context.data.locate("winobias")
-        sentences = in_pairs(located.files)
+        files, split = context.data.locate("winobias")
+        sentences = in_pairs(files)
         asked_about = Sentences(
             [s.text for s in sentences],
             [(s.gold, s.other) for s in sentences],
@@ -85,7 +85,7 @@ class Winobias(Family[WinobiasBody]):
             each=2,
         )
         question = self.asking.question(asked_about, options, context)
-        if located.split == "dev" and options.get("training") == "winobias" and _is_trained(question.query):
+        if split == "dev" and options.get("training") == "winobias" and _is_trained(question.query):
             raise SettingError(
                 "training=winobias would train on the measured sentences, the dev set; use training=gap, or add the"
                 " test set of WinoBias to the data folder"
