@@ -11,8 +11,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.scorer import PlainScorer
 from pytest_genderbias.scoring.token_sums import NetworkSums
-from pytest_genderbias.scoring.tokenizing import tokenized
-from pytest_genderbias.scoring.tokens import RowEncoder, first_token, pack_rows
+from pytest_genderbias.scoring.tokens import RowEncoder, first_token, pack_rows, tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import BlockLogLikelihood
 

@@ -14,8 +14,7 @@ from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.scoring.common_beginning import CommonBeginnings
 from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
-from pytest_genderbias.scoring.tokenizing import tokenized
-from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows
+from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows, tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ChatAnswers
 from pytest_genderbias.text.printable import brief

@@ -14,8 +14,7 @@ from pytest_genderbias.models.chat_template import DETAIL, ChatPrompts
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.scorer import HALVED, CountNote, check_finite
-from pytest_genderbias.scoring.tokenizing import tokenized
-from pytest_genderbias.scoring.tokens import first_token
+from pytest_genderbias.scoring.tokens import first_token, tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ChatReplies, GeneratedReplies, GeneratedTokens, Reply
 

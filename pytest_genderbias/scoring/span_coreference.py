@@ -17,7 +17,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.scorer import PlainScorer
-from pytest_genderbias.scoring.tokenizing import tokenized
+from pytest_genderbias.scoring.tokens import tokenized
 from pytest_genderbias.suites.cases import IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
 

@@ -1,4 +1,8 @@
-"""Token ids of whole sentences from the tokenizer, and their division among the parts of a template."""
+"""Token ids of whole sentences from the tokenizer, and their division among the parts of a template.
+
+A tokenizer is called by one thread at a time: a fast one keeps the limit of its last call, so that a call in another
+thread could cut these texts.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,17 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.scoring.scorer import CountNote
-from pytest_genderbias.scoring.tokenizing import tokenized
-from pytest_genderbias.suites.cases import Cases
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring.scorer import CountNote, PlainScorer
+from pytest_genderbias.suites.cases import Cases, IntArray
+from pytest_genderbias.suites.query import AddedTokens
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, Template
 from pytest_genderbias.text.template import piece_texts
 
@@ -28,6 +34,18 @@ TYPE_SHIFT = 26
 ID_MASK = (1 << TYPE_SHIFT) - 1
 #: A part of a row: (segment, piece). Piece -1 holds the special tokens before the segment.
 Part = tuple[int, int]
+
+
+#: Held while a tokenizer has the limits that a call sets.
+LIMITS = RLock()
+
+
+def tokenized(tokenizer: PreTrainedTokenizerBase, *texts: list[str] | str, **settings: Any) -> Any:
+    """Return what a tokenizer makes of texts (transformers' ``BatchEncoding``), or of the first and second segments of
+    pairs; ``settings`` are its own, such as ``truncation``.
+    """
+    with LIMITS:
+        return tokenizer(*texts, verbose=False, **settings)
 
 
 @dataclass(frozen=True)
@@ -272,3 +290,15 @@ def first_token(tokenizer: PreTrainedTokenizerBase, name: str) -> int:
         f"{name} cannot begin a text, which this suite needs: its tokenizer has no token for the beginning or end of a"
         " text; save it with bos_token or eos_token set if it was trained with one"
     )
+
+
+def added_tokens(cases: Cases, query: AddedTokens, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Count the tokens that the second text of each case has more than the first."""
+
+    def scores(numbers: IntArray) -> NDArray[np.int32]:
+        texts = [text for pair in cases.sentences(numbers) for text in pair]
+        ids = tokenized(model.backend.tokenizer, texts, add_special_tokens=False, truncation=False)["input_ids"]
+        lengths = np.asarray([len(row) for row in ids], dtype=np.int32).reshape(-1, 2)
+        return lengths[:, 1:] - lengths[:, :1]
+
+    return PlainScorer(cases, model, scores)

@@ -18,7 +18,7 @@ import numpy as np
 
 from pytest_genderbias.models.model import BareTokenizer, Model
 from pytest_genderbias.models.protocols import LOG_PROBS
-from pytest_genderbias.scoring.tokenizing import LIMITS
+from pytest_genderbias.scoring.tokens import LIMITS
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.space import TEMPLATE, AskedPairs, CaseSpace
 from pytest_genderbias.text.template import Piece, piece_texts
