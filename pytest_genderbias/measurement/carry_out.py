@@ -50,8 +50,8 @@ Until = Mapping[str, Callable[[float, float], bool]]
 
 @dataclass(frozen=True)
 class Asked:
-    """The answers to the questions of a plan, with the remarks on how they were computed, and the doubt about the
-    model's labels.
+    """The answers to the questions of a plan, with the remarks on how they were computed, the doubt about the model's
+    labels, and the number of shuffles of the null control.
     """
 
     plan: Plan
@@ -59,32 +59,26 @@ class Asked:
     doubt: str | None
     answers: Mapping[str, Answer]
     notes: Sequence[str]
+    null: int = 0
 
 
-#: Returns a measurement without its values where the model is not able, by its answers and by control items.
-IfAble = Callable[[Asked, Measurement], Measurement]
-
-
-def ask(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None) -> Asked:
+def ask(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, null: int = 0) -> Asked:
     """Put the questions of a plan to a model. Arguments and errors as :func:`carry_out`."""
+    if type(null) is not int or null < 0:
+        raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
     doubt = label_warning(model, settings.cache)
     asks_texts = any(isinstance(question.query, Replies) for question in plan.questions.values())
     if asks_texts and model.role.kind == CAUSAL_LM:
         model = replying_in_text(model, settings=replace(settings, progress=None))
     if isinstance(model.backend, RepliesBackend):
         model.backend.expect(wanted_replies(plan, settings.limit, settings.seed), settings.cache)
-    return Asked(plan, model, doubt, *_answers(plan, model, settings, until))
+    return Asked(plan, model, doubt, *_answers(plan, model, settings, until), null)
 
 
 def carry_out(
-    plan: Plan,
-    model: Model,
-    settings: ScoreSettings,
-    until: Until | None = None,
-    null: int = 0,
-    if_able: IfAble | None = None,
+    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, null: int = 0
 ) -> Measurement:
-    """Put the questions of a plan to a model, and summarise the answers.
+    """Put the questions of a plan to a model, and summarise the answers, whether or not the model is able.
 
     Args:
         plan: the suite, its options and its questions.
@@ -93,25 +87,22 @@ def carry_out(
         until: stop as soon as these statistics are decided.
         null: number of shuffles of the null control. With 0, statistics that are made of sizes have one of
             ``CHANCE_SHUFFLES``: chance alone keeps them from their neutral value.
-        if_able: takes the values from a model that is not able; ability is not asked without it.
 
     Raises:
         ScoreError: the model returns NaN or infinite scores.
         SettingError: ``null`` is no whole number of at least 0.
     """
-    if type(null) is not int or null < 0:
-        raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
-    return summarised(ask(plan, model, settings, until), settings, null, if_able)
+    return summarised(ask(plan, model, settings, until, null), settings)
 
 
-def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: IfAble | None = None) -> Measurement:
+def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
     """Summarise answers as a measurement. Arguments as :func:`carry_out`."""
     plan, model, doubt, answers = asked.plan, asked.model, asked.doubt, asked.answers
     suite, notes = plan.suite, list(asked.notes)
     summary = _without_unread(plan, answers, suite.family.summarise(suite.body, plan.options, answers, settings.seed))
     summary = _with_samples(suite, summary, plan.options)
-    if null:
-        shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null)
+    if asked.null:
+        shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, asked.null)
     else:
         shuffled, null_notes = _chance_of_sizes(plan, answers, summary.values, settings.seed), []
     notes += [
@@ -134,7 +125,7 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details, **_text_ends(plan, model)},
         "versions": versions(),
     }
-    measurement = Measurement(
+    return Measurement(
         suite.name,
         model.name,
         summary.values,
@@ -153,7 +144,6 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         summary.examples,
         _competence(suite, summary, signature),
     )
-    return measurement if if_able is None else if_able(asked, measurement)
 
 
 def _competence(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> tuple[Ability, ...]:

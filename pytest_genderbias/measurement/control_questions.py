@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.measurement.ability import TASKS_BY_ROLE, Ability, why_unable
 from pytest_genderbias.measurement.ability_setting import AbilitySetting
-from pytest_genderbias.measurement.carry_out import Asked, IfAble
+from pytest_genderbias.measurement.carry_out import Asked
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.models.model import Model
@@ -50,33 +49,14 @@ class AskedAbilities:
         """Nothing is asked yet."""
         self._known: dict[object, Ability] = {}
 
-    def judge(self, settings: ScoreSettings, setting: AbilitySetting) -> IfAble:
-        """Return what asks the model of a measurement, and takes the values from one that is not able. Arguments as
-        :meth:`of`.
-        """
-        return partial(self._judged, settings, setting)
-
-    def _judged(
-        self, settings: ScoreSettings, setting: AbilitySetting, asked: Asked, measurement: Measurement
+    def judge(
+        self, measurement: Measurement, asked: Asked, settings: ScoreSettings, setting: AbilitySetting
     ) -> Measurement:
-        if setting.none is not None:
-            return replace(measurement, abilities=(), ability_unasked=setting.none)
-        of_role = self.of(asked.plan, asked.model, settings, setting)
-        abilities = (*of_role, *measurement.abilities)
-        why = why_unable(abilities) or _why_not_alive(next(iter(asked.answers.values())))
-        notes = (*measurement.notes, *_notes_on_files(setting, [one.name for one in of_role]))
-        unasked = (
-            "" if abilities or asked.model.role.kind == TEXT else f"{asked.model.role.text} is asked no control items"
-        )
-        able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
-        return able.without_values(why) if why else able
-
-    def of(self, plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting) -> tuple[Ability, ...]:
-        """Ask a model the control items of its role that a suite needs.
+        """Return a measurement with the abilities of its model, and without its values if the model is not able.
 
         Args:
-            plan: the suite with its questions, which tell how pairs are classified.
-            model: the model.
+            measurement: of the answers.
+            asked: the answers, with the suite and the model.
             settings: settings of scoring. Every item is asked, whatever the limit is.
             setting: by which items.
 
@@ -84,15 +64,25 @@ class AskedAbilities:
             DataFileError: a file of control items breaks a rule.
             ScoreError: the model returns NaN or infinite scores.
         """
+        if setting.none is not None:
+            return replace(measurement, abilities=(), ability_unasked=setting.none)
+        plan, model = asked.plan, asked.model
         own = {controls.name: controls for controls in map(read_controls, setting.files)}
         main = next(iter(plan.questions.values())).query
-        kinds = list(_kinds_for(plan, model.role.kind, main))
-        return tuple(self._ability(own.get(kind), kind, plan, model, main, settings) for kind in kinds)
+        of_role = [
+            self._ability(own.get(kind), kind, plan.suite.language, model, main, settings)
+            for kind in _kinds_for(plan, model.role.kind, main)
+        ]
+        abilities = (*of_role, *measurement.abilities)
+        why = why_unable(abilities) or _why_not_alive(next(iter(asked.answers.values())))
+        notes = (*measurement.notes, *_notes_on_files(setting, [one.name for one in of_role]))
+        unasked = "" if abilities or model.role.kind == TEXT else f"{model.role.text} is asked no control items"
+        able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
+        return able.without_values(why) if why else able
 
     def _ability(
-        self, own: Controls | None, kind: str, plan: Plan, model: Model, main: Query, settings: ScoreSettings
+        self, own: Controls | None, kind: str, language: str, model: Model, main: Query, settings: ScoreSettings
     ) -> Ability:
-        language = plan.suite.language
         controls = own or packaged_controls(kind, language)
         if controls is None:
             return _missing(kind, language)
@@ -156,15 +146,11 @@ def ability_of(controls: Controls, model: Model, asked: Query | None, settings: 
         question = controls.question(asked, whole_texts=model.role.kind == CAUSAL_LM)
     label = f"ability of {model.name} ({controls.name})"
     try:
-        right = controls.right(_answered(question, model, settings, label), vocabulary)
+        answered, _ = answer(question, model, question.data_digest or "", replace(settings, limit=None), label)
+        right = controls.right(answered, vocabulary)
     except NotApplicableError as error:
         return _unasked(controls, f"its control items cannot be asked: {error}")
     return _judged(controls, right, question)
-
-
-def _answered(question: Question, model: Model, settings: ScoreSettings, label: str) -> Answer:
-    digest = question.data_digest or ""
-    return answer(question, model, digest, replace(settings, limit=None), label)[0]
 
 
 def _unasked(controls: Controls, why: str) -> Ability:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.measurement.ability_setting import read_ability
-from pytest_genderbias.measurement.carry_out import IfAble, Until, carry_out
+from pytest_genderbias.measurement.carry_out import Until, ask, summarised
 from pytest_genderbias.measurement.control_questions import AskedAbilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan, plan_measurement, refuse_without_template
@@ -164,7 +164,18 @@ class Runner:
         """
         loaded = self._suite_of(suite)
         with self.models.lock, evaluation_mode(model):
-            return self._measured(loaded, _target_of(model), self._request(loaded, settings or {}), until)
+            target, request = _target_of(model), self._request(loaded, settings or {})
+            key = _key(loaded, target, request, until)
+            if key is not None and key in self._measurements:
+                return self._measurements[key]
+            seeds, request = self._restarts(loaded, target, request)
+            if seeds is None:
+                measurement = self._carried_out(loaded, target, request, until, request.score.null)
+            else:
+                measurement = self._over_restarts(loaded, target, request, seeds)
+            if key is not None:
+                self._measurements[key] = measurement
+            return measurement
 
     def expect_replies(self, measurements: Iterable[tuple[Suite, ModelSpec, Mapping[str, object]]]) -> list[str]:
         """Count what measurements to come ask of chat endpoints, before the first question, and return what that costs:
@@ -185,30 +196,12 @@ class Runner:
                     wanted.setdefault(spec, []).extend(asked)
         return [self.models.model(spec).backend.expect(asked, self.score.cache) for spec, asked in wanted.items()]
 
-    def _if_able(self, request: _Request) -> IfAble:
-        return self._abilities.judge(request.scoring, read_ability(request.score.ability))
-
     def _carried_out(
         self, suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None = None, null: int = 0
     ) -> Measurement:
-        plan = self._plan(suite, model, request)
-        return carry_out(plan, self._model_of(model), request.scoring, until, null, self._if_able(request))
-
-    def _measured(
-        self, loaded: Suite, target: ModelSpec | Model, request: _Request, until: Until | None
-    ) -> Measurement:
-        """Return the earlier measurement of this request, or make it."""
-        key = _key(loaded, target, request, until)
-        if key is not None and key in self._measurements:
-            return self._measurements[key]
-        seeds, request = self._restarts(loaded, target, request)
-        if seeds is None:
-            measurement = self._carried_out(loaded, target, request, until, request.score.null)
-        else:
-            measurement = self._over_restarts(loaded, target, request, seeds)
-        if key is not None:
-            self._measurements[key] = measurement
-        return measurement
+        plan, score, ability = self._plan(suite, model, request), request.scoring, read_ability(request.score.ability)
+        asked = ask(plan, self._model_of(model), score, until, null)
+        return self._abilities.judge(summarised(asked, score), asked, score, ability)
 
     def plan(self, suite: Suite, spec: ModelSpec, settings: Mapping[str, object] | None = None) -> Plan:
         """Resolve the options of a suite and ask its questions, without loading any weights.
@@ -235,8 +228,7 @@ class Runner:
         """
         loaded = self._suite_of(suite)
         request = replace(self._request(loaded, {"null": 0, **(settings or {})}), executor=None)
-        plan = self._plan(loaded, model, request)
-        return carry_out(plan, model, request.scoring, null=request.score.null, if_able=self._if_able(request))
+        return self._carried_out(loaded, model, request, null=request.score.null)
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
         return suite if isinstance(suite, Suite) else self.suites(suite)
