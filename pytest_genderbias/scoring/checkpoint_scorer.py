@@ -1,4 +1,4 @@
-"""Scores of a checkpoint: fills, and outputs of classifiers."""
+"""Scores of a checkpoint: fills, outputs of classifiers, and numbers of tokens."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.reads import Inputs, whole_rows
 from pytest_genderbias.scoring.scorer import PlainScorer, answer_width, check_finite
-from pytest_genderbias.scoring.tokens import RowEncoder, TextRows, check_lengths
+from pytest_genderbias.scoring.tokens import RowEncoder, TextRows, check_lengths, tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
-from pytest_genderbias.suites.query import PairProbabilities, Query, TopFills
+from pytest_genderbias.suites.query import AddedTokens, PairProbabilities, Query, TopFills
 from pytest_genderbias.suites.space import CaseSpace
 
 if TYPE_CHECKING:
@@ -67,3 +67,15 @@ def _outputs(network: Network, inputs: Inputs, query: Query, model: Model) -> ND
 
     network.run(inputs, use)
     return outputs
+
+
+def added_tokens(cases: Cases, query: AddedTokens, model: Model, batch_tokens: int | None) -> PlainScorer:
+    """Count the tokens that the second text of each case has more than the first."""
+
+    def scores(numbers: IntArray) -> NDArray[np.int32]:
+        texts = [text for pair in cases.sentences(numbers) for text in pair]
+        ids = tokenized(model.backend.tokenizer, texts, add_special_tokens=False, truncation=False)["input_ids"]
+        lengths = np.asarray([len(row) for row in ids], dtype=np.int32).reshape(-1, 2)
+        return lengths[:, 1:] - lengths[:, :1]
+
+    return PlainScorer(cases, model, scores)

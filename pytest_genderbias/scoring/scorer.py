@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.protocols import WORD_VECTORS
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ClassProbabilities, Query, TextVectors
 
@@ -68,12 +67,14 @@ class PlainScorer:
         model: the model under test.
         scores: returns the scores of the cases with some numbers.
         remarks: returns the remarks so far; ``None`` stands for no remark.
+        finite: whether every score has to be finite.
     """
 
     cases: Cases
     model: Model
     scores: Callable[[IntArray], NDArray[np.number]]
     remarks: Callable[[], Iterable[str | None]] = tuple
+    finite: bool = True
 
     @property
     def notes(self) -> list[str]:
@@ -84,10 +85,10 @@ class PlainScorer:
         """Return the scores of the cases with these numbers: shape (len(cases), width of the query).
 
         Raises:
-            ScoreError: a score is not finite. Files of word vectors have rows of NaN for words that they lack.
+            ScoreError: a score is not finite, where it has to be.
         """
         scores = self.scores(cases)
-        if not self.model.can(WORD_VECTORS):
+        if self.finite:
             check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self.cases, cases, self.model.name)
         return scores
 

@@ -65,7 +65,7 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     SharedLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.shared_likelihood"),),
     VerbalisedProbabilities: (_Way(LOG_PROBS, "pseudo_likelihood.verbalised"),),
     ChatAnswers: (_Way(LOG_PROBS, "chat.ChatScorer"), _Way(FIRST_TOKENS, _FIRST_TOKENS)),
-    AddedTokens: (_Way(LOG_PROBS, "tokens.added_tokens"),),
+    AddedTokens: (_Way(LOG_PROBS, "checkpoint_scorer.added_tokens"),),
     BlockLogLikelihood: (_Way(HIDDEN_STATES, "block_likelihood.block_likelihood"),),
     ChatReplies: (_Way(HIDDEN_STATES, "sampled_texts.ChatSampler"),),
     GeneratedTokens: (_Way(HIDDEN_STATES, "sampled_texts.Sampler"),),

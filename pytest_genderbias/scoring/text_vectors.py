@@ -45,7 +45,7 @@ def file_vectors(cases: Cases, query: TextVectors, model: Model, batch_tokens: i
         vectors[known] = words.matrix[[row for row in rows if row is not None]]
         return vectors
 
-    return PlainScorer(cases, model, scores)
+    return PlainScorer(cases, model, scores, finite=False)
 
 
 def network_vectors(cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> PlainScorer:

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.scorer import CountNote, PlainScorer
-from pytest_genderbias.suites.cases import Cases, IntArray
-from pytest_genderbias.suites.query import AddedTokens
+from pytest_genderbias.scoring.scorer import CountNote
+from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, Template
 from pytest_genderbias.text.template import piece_texts
 
@@ -290,15 +288,3 @@ def first_token(tokenizer: PreTrainedTokenizerBase, name: str) -> int:
         f"{name} cannot begin a text, which this suite needs: its tokenizer has no token for the beginning or end of a"
         " text; save it with bos_token or eos_token set if it was trained with one"
     )
-
-
-def added_tokens(cases: Cases, query: AddedTokens, model: Model, batch_tokens: int | None) -> PlainScorer:
-    """Count the tokens that the second text of each case has more than the first."""
-
-    def scores(numbers: IntArray) -> NDArray[np.int32]:
-        texts = [text for pair in cases.sentences(numbers) for text in pair]
-        ids = tokenized(model.backend.tokenizer, texts, add_special_tokens=False, truncation=False)["input_ids"]
-        lengths = np.asarray([len(row) for row in ids], dtype=np.int32).reshape(-1, 2)
-        return lengths[:, 1:] - lengths[:, :1]
-
-    return PlainScorer(cases, model, scores)
