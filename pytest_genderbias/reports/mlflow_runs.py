@@ -11,6 +11,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,7 @@ def write_mlflow(report: RunReport, experiment: str) -> None:
     """
     from mlflow import MlflowClient
 
-    with _Refused(experiment):
+    with _refused(experiment):
         client = MlflowClient()
         known = client.get_experiment_by_name(experiment)
         _refuse_deleted(known)
@@ -99,7 +100,7 @@ def check_mlflow(experiment: str) -> None:
         return
     from mlflow import MlflowClient
 
-    with _Refused(experiment):
+    with _refused(experiment):
         _refuse_deleted(MlflowClient().get_experiment_by_name(experiment))
 
 
@@ -110,21 +111,18 @@ def _refuse_deleted(known: Experiment | None) -> None:
         )
 
 
-class _Refused:
-    """Turns errors of MLflow into one of ours, in one line."""
+@contextmanager
+def _refused(experiment: str) -> Iterator[None]:
+    """Turn errors of MLflow into one of ours, in one line."""
+    from mlflow.exceptions import MlflowException
 
-    def __init__(self, experiment: str) -> None:
-        self._what = f"MLflow's experiment {printable(experiment)}"
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        from mlflow.exceptions import MlflowException
-
-        if isinstance(error, (MlflowException, OSError)) and not isinstance(error, WriteError):
-            message = " ".join(str(error).split())[:500]
-            raise WriteError(None, message, self._what) from None
+    try:
+        yield
+    except WriteError:
+        raise
+    except (MlflowException, OSError) as error:
+        message = " ".join(str(error).split())[:500]
+        raise WriteError(None, message, f"MLflow's experiment {printable(experiment)}") from None
 
 
 def _log(client: MlflowClient, experiment_id: str, run: ModelRun, report: RunReport) -> None:
@@ -157,12 +155,12 @@ def _verdicts(report: RunReport, model: str) -> str:
 def _model_run(report: RunReport, model: str) -> ModelRun:
     judged = [settled for settled in report.judgements if settled.model == model]
     counts = Counter(settled.outcome for settled in judged)
-    names = _Names()
+    ours: dict[str, str] = {}
     metrics = {f"gates/{outcome}": float(counts[outcome]) for outcome in _OUTCOMES}
     metrics["gates/without_verdict"] = float(sum(test.model == model for test in broken_tests(report)))
     for name, value in _figures(report, model):
         if value is not None and math.isfinite(value):
-            metrics[names.of(name)] = float(value)
+            metrics[_name_of(name, ours)] = float(value)
     spec = next((one.spec for one in report.run.models if one.name == model), "")
     settings = {name: str(value) for name, value in report.run.settings.items() if value is not None}
     fingerprints = {
@@ -192,20 +190,14 @@ def _figures(report: RunReport, model: str) -> Iterator[tuple[str, float | None]
             yield f"{settled.suite}/{settled.statistic}.worse", settled.difference
 
 
-class _Names:
-    """Names that MLflow takes, each for one name of ours."""
-
-    def __init__(self) -> None:
-        self._ours: dict[str, str] = {}
-
-    def of(self, name: str) -> str:
-        """Return a name for a figure: the same, or one that ends in a digest of it if MLflow does not take it or
-        another has it.
-        """
-        safe = "/".join(part.strip(". ") or "_" for part in _NOT_IN_NAMES.sub("_", name).split("/"))
-        if len(safe) > _LONGEST_NAME or self._ours.setdefault(safe, name) != name:
-            safe = f"{safe[:_LONGEST_NAME]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
-        return safe
+def _name_of(name: str, ours: dict[str, str]) -> str:
+    """Return a name for a figure that MLflow takes: the same, or one that ends in a digest of it if MLflow does not
+    take it or another of ``ours`` has it.
+    """
+    safe = "/".join(part.strip(". ") or "_" for part in _NOT_IN_NAMES.sub("_", name).split("/"))
+    if len(safe) > _LONGEST_NAME or ours.setdefault(safe, name) != name:
+        safe = f"{safe[:_LONGEST_NAME]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return safe
 
 
 def _cut(texts: dict[str, str]) -> dict[str, str]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol
+from functools import cache, partial
+from typing import Any
 
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.mentions import Span
@@ -50,14 +50,17 @@ def load_pipeline(model: str = DEFAULT_PIPELINE, unused: Sequence[str] = ()) -> 
         raise SettingError(f"spaCy has no model {model!r}: {installing('spacy')}") from None
 
 
-class Grammar(Protocol):
-    """The analysis of one text. Spans are those of words in the text."""
+@dataclass(frozen=True)
+class Grammar:
+    """The analysis of one text. Both functions take the span of a word in the text.
 
-    def is_possessive(self, span: Span) -> bool:
-        """Return whether the pronoun is a possessive before a noun: "her hat", not "met her"."""
+    Attributes:
+        is_possessive: returns whether the pronoun is a possessive before a noun: "her hat", not "met her".
+        proper_nouns: returns the proper nouns in the word's cluster or noun phrase, including the word itself.
+    """
 
-    def proper_nouns(self, span: Span) -> Collection[str]:
-        """Return the proper nouns in the word's cluster or noun phrase, including the word itself."""
+    is_possessive: Callable[[Span], bool]
+    proper_nouns: Callable[[Span], Collection[str]]
 
 
 #: Analyses each text, in order. It takes several texts at a time, so that a model can work in batches.
@@ -156,25 +159,22 @@ def _is_word(token: str) -> bool:
     return token[:1].isalnum() or token.startswith("<")  # <unk>
 
 
-@dataclass(frozen=True)
-class _Rules:
-    text: str
+def _precedes_noun(text: str, span: Span) -> bool:
+    """Decide by the adjacent words whether a pronoun is a possessive."""
+    before = _TOKEN.findall(normal_form(text[max(0, span[0] - _REACH) : span[0]]))
+    after = _TOKEN.findall(normal_form(text[span[1] : span[1] + _REACH]))
+    return is_possessive([*before, normal_form(text[slice(*span)]), *after], len(before))
 
-    def is_possessive(self, span: Span) -> bool:
-        """Decide by the adjacent words."""
-        before = _TOKEN.findall(normal_form(self.text[max(0, span[0] - _REACH) : span[0]]))
-        after = _TOKEN.findall(normal_form(self.text[span[1] : span[1] + _REACH]))
-        return is_possessive([*before, normal_form(self.text[slice(*span)]), *after], len(before))
 
-    def proper_nouns(self, span: Span) -> Collection[str]:
-        """Return the name after the word, or the word itself if it has a capital inside a sentence."""
-        word = normal_form(self.text[slice(*span)])
-        if word.lower() in _UNNAMED or (len(word) > 1 and word.isupper()):
-            return ()
-        name = _NAME_AFTER.match(normal_form(self.text[span[1] : span[1] + _LONGEST_NAME]))
-        if name and (not name["point"] or word.lower() in _TITLES) and _is_name(name["name"]):
-            return (name["name"],)
-        return (word,) if word[0].isupper() and not begins_sentence(self.text, span[0]) else ()
+def _name_at(text: str, span: Span) -> Collection[str]:
+    """Return the name after the word, or the word itself if it has a capital inside a sentence."""
+    word = normal_form(text[slice(*span)])
+    if word.lower() in _UNNAMED or (len(word) > 1 and word.isupper()):
+        return ()
+    name = _NAME_AFTER.match(normal_form(text[span[1] : span[1] + _LONGEST_NAME]))
+    if name and (not name["point"] or word.lower() in _TITLES) and _is_name(name["name"]):
+        return (name["name"],)
+    return (word,) if word[0].isupper() and not begins_sentence(text, span[0]) else ()
 
 
 def rule_grammar(texts: Sequence[str]) -> Iterator[Grammar]:
@@ -188,7 +188,7 @@ def rule_grammar(texts: Sequence[str]) -> Iterator[Grammar]:
     >>> grammar.proper_nouns((16, 21)), grammar.proper_nouns((4, 11))
     (('Elizabeth',), ())
     """
-    return map(_Rules, texts)
+    return (Grammar(partial(_precedes_noun, text), partial(_name_at, text)) for text in texts)
 
 
 _NAME_AFTER = re.compile(
@@ -211,18 +211,6 @@ def begins_sentence(text: str, start: int) -> bool:
     """
     before = normal_form(text[max(0, start - 12) : start])
     return bool(_SENTENCE_BEGINS.search(before)) and not _ABBREVIATION.search(before)
-
-
-@dataclass(frozen=True)
-class _Tagged:
-    possessives: frozenset[int]
-    names: Mapping[int, tuple[str, ...]]
-
-    def is_possessive(self, span: Span) -> bool:
-        return span[0] in self.possessives
-
-    def proper_nouns(self, span: Span) -> Collection[str]:
-        return self.names.get(span[0], ())
 
 
 def spacy_grammar(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> Analyse:
@@ -260,7 +248,8 @@ def _of_doc(doc: Any) -> Grammar:
     for token in doc:
         if token.tag_ in ("PRP", "PRP$"):
             names.pop(token.idx, None)
-    return _Tagged(frozenset(token.idx for token in doc if token.tag_ == "PRP$"), names)
+    possessives = {token.idx for token in doc if token.tag_ == "PRP$"}
+    return Grammar(lambda span: span[0] in possessives, lambda span: names.get(span[0], ()))
 
 
 def _genitive_of(token: Any, chunk: Any) -> int | None:
@@ -272,23 +261,6 @@ def _genitive_of(token: Any, chunk: Any) -> int | None:
             break
         token = token.head
     return None
-
-
-@dataclass(frozen=True)
-class _Clustered:
-    """Find proper nouns by the cluster of a mention, else by rules; decide possessives by rules."""
-
-    inner: Grammar
-    names: Mapping[int, tuple[str, ...]]  #: by the start of each token in a mention
-
-    def is_possessive(self, span: Span) -> bool:
-        """Decide by rules."""
-        return self.inner.is_possessive(span)
-
-    def proper_nouns(self, span: Span) -> Collection[str]:
-        """Return the proper nouns of the cluster, or for a word outside mentions those of its noun phrase."""
-        of_cluster = self.names.get(span[0])
-        return self.inner.proper_nouns(span) if of_cluster is None else of_cluster
 
 
 def cluster_grammar(document: Document, common: Collection[str] = ()) -> Grammar:
@@ -321,7 +293,13 @@ def cluster_grammar(document: Document, common: Collection[str] = ()) -> Grammar
         elif _looks_proper(document.text, start, token, common):
             names[mention[1]].append(token)
     by_token = {start: tuple(names[number]) for start, (_, number) in mention_of.items()}
-    return _Clustered(_Rules(document.text), by_token)
+    (rules,) = rule_grammar([document.text])
+
+    def of_cluster(span: Span) -> Collection[str]:
+        found = by_token.get(span[0])
+        return rules.proper_nouns(span) if found is None else found
+
+    return Grammar(rules.is_possessive, of_cluster)
 
 
 _ENDS_OF_HEAD = frozenset(

@@ -11,7 +11,6 @@ from pytest_genderbias.gates.verdicts import FAILED, PASSED, Paragraph, directio
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import between, change_and_bounds
 from pytest_genderbias.reports.html.tables import (
-    OutcomeFilter,
     PageCell,
     PageColumn,
     PageRow,
@@ -102,11 +101,9 @@ def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTabl
         measurement = measured.get((judgement.suite, judgement.model))
         rows.append(_row(number, judgement, measurement, suite_ids.get(judgement.suite, "")))
     counts = Counter(row.outcome for row in rows)
-    filters = tuple(
-        OutcomeFilter(outcome, f"{_SIGNS[outcome]} {_LABELS[outcome]} {counts[outcome]:,}")
-        for outcome in _ORDER
-        if counts[outcome]
-    )
+    filters = {
+        outcome: f"{_SIGNS[outcome]} {_LABELS[outcome]} {counts[outcome]:,}" for outcome in _ORDER if counts[outcome]
+    }
     return make_table("gates-table", "Verdicts of the gates", _COLUMNS, rows, filters=filters)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
@@ -27,7 +28,7 @@ from pytest_genderbias.reports.html.gates import (
     outcome_of,
 )
 from pytest_genderbias.reports.html.sections import SuiteSection, make_not_judged, make_parts, make_section, place_of
-from pytest_genderbias.reports.html.tables import PageFact, PageFigure, PagePart, PageTable, safe
+from pytest_genderbias.reports.html.tables import PageFigure, PagePart, PageTable, safe
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, run_verdict
@@ -69,12 +70,7 @@ _CAUTION = (
 )
 
 
-@dataclass(frozen=True)
-class PageLink:
-    """An entry of the table of contents."""
-
-    id: str
-    title: str
+Fact: TypeAlias = "tuple[str, str]"  #: its name and what it is
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,7 @@ class ReportPage:
 
     headline: str
     outcome: str
-    facts: tuple[PageFact, ...]
+    facts: tuple[Fact, ...]
     failures: tuple[str, ...]
     gates: PageTable | None
     trouble: tuple[GateText, ...]
@@ -110,22 +106,20 @@ class ReportPage:
     tables: tuple[PagePart, ...]
     not_judged: PagePart | None
     suites: tuple[SuiteSection, ...]
-    models: tuple[PageFact, ...]
-    conditions: tuple[PageFact, ...]
-    glossary: tuple[PageFact, ...]
+    models: tuple[Fact, ...]
+    conditions: tuple[Fact, ...]
+    glossary: tuple[Fact, ...]
     command: str
     caution: str
     version: str
 
     @property
-    def contents(self) -> tuple[PageLink, ...]:
-        """All sections but those of the suites."""
-        links = [PageLink("gates", "Verdicts")] if self.gates is not None else []
-        if self.trouble:
-            links.append(PageLink("failures", "What failed"))
-        parts = [*self.tables, *([self.not_judged] if self.not_judged is not None else [])]
-        links += [PageLink(part.id, part.title) for part in parts]
-        return (*links, PageLink("run", "The run"))
+    def contents(self) -> dict[str, str]:
+        """The titles of all sections but those of the suites, by id."""
+        gates = {} if self.gates is None else {"gates": "Verdicts"}
+        failures = {"failures": "What failed"} if self.trouble else {}
+        parts = {part.id: part.title for part in (*self.tables, self.not_judged) if part is not None}
+        return {**gates, **failures, **parts, "run": "The run"}
 
 
 def write_report(report: RunReport, path: Path) -> None:
@@ -204,9 +198,9 @@ def make_page(report: RunReport) -> ReportPage:
         tables=tuple(make_parts(report, suite_ids, figures)),
         not_judged=make_not_judged(report.not_judged),
         suites=tuple(_sections(report, suite_ids, figures, texts)),
-        models=tuple(PageFact(model.name, model.spec) for model in run.models),
+        models=tuple((model.name, model.spec) for model in run.models),
         conditions=tuple(_conditions(run)),
-        glossary=tuple(PageFact(with_note(code), REASONS[code].meaning) for code in REASONS if code in _codes(report)),
+        glossary=tuple((with_note(code), REASONS[code].meaning) for code in REASONS if code in _codes(report)),
         command=shlex.join(("pytest", *run.arguments)),
         caution=_CAUTION,
         version=run.version,
@@ -235,25 +229,25 @@ def _sections(
         )
 
 
-def _facts(report: RunReport) -> Iterator[PageFact]:
+def _facts(report: RunReport) -> Iterator[Fact]:
     """Yield what the first screen says beside the verdicts."""
     run = report.run
     if len(report.measurements) and report.judgements:
-        yield PageFact("measured", f"{len(report.measurements):,}")
+        yield "measured", f"{len(report.measurements):,}"
     for growth in growth_of(report.judgements):
-        yield PageFact("release", f"{growth.model}: {growth.in_words}")
-    yield from (PageFact("tried", line) for line in tried(report.history))
+        yield "release", f"{growth.model}: {growth.in_words}"
+    yield from (("tried", line) for line in tried(report.history))
     for model in run.models:
-        yield PageFact("model", model.name if model.spec == model.name else f"{model.name} = {model.spec}")
+        yield "model", model.name if model.spec == model.name else f"{model.name} = {model.spec}"
     today = _date(run.date)
     if today is not None:
-        yield PageFact("on", f"{today:%Y-%m-%d %H:%M} {today:%Z}".rstrip())
+        yield "on", f"{today:%Y-%m-%d %H:%M} {today:%Z}".rstrip()
         for line in baseline_history(report.judgements, today.date()):
             if line.startswith("baseline of "):
                 what, _, age = line.partition(": ")
-                yield PageFact(what, age.partition(",")[0])
+                yield what, age.partition(",")[0]
     if run.commit:
-        yield PageFact("commit", run.commit[:12] + (" with changes" if run.modified else ""))
+        yield "commit", run.commit[:12] + (" with changes" if run.modified else "")
 
 
 def _date(text: str) -> datetime.datetime | None:
@@ -263,12 +257,12 @@ def _date(text: str) -> datetime.datetime | None:
         return None
 
 
-def _conditions(run: RunInfo) -> Iterator[PageFact]:
-    yield PageFact("ended", f"{run.date}, after {run.seconds:,.1f} s, with exit status {run.exit_status}")
+def _conditions(run: RunInfo) -> Iterator[Fact]:
+    yield "ended", f"{run.date}, after {run.seconds:,.1f} s, with exit status {run.exit_status}"
     if run.commit:
-        yield PageFact("commit", run.commit + (", with changes that were not committed" if run.modified else ""))
+        yield "commit", run.commit + (", with changes that were not committed" if run.modified else "")
     if run.baselines:
-        yield PageFact("baselines", run.baselines)
+        yield "baselines", run.baselines
     settings = [f"{name} {value}" for name, value in run.settings.items() if value is not None]
-    yield PageFact("settings", ", ".join(settings))
-    yield PageFact("versions", ", ".join(f"{name} {number}" for name, number in run.versions.items()))
+    yield "settings", ", ".join(settings)
+    yield "versions", ", ".join(f"{name} {number}" for name, number in run.versions.items())

@@ -159,14 +159,6 @@ _MOST_RECORDS = 100  #: of a table
 
 
 @dataclass(frozen=True)
-class RecordGroup:
-    """The worst records of a measurement: a table, or one of each slice."""
-
-    title: str
-    tables: tuple[PageTable, ...]
-
-
-@dataclass(frozen=True)
 class SuiteSection:
     """The section of a suite.
 
@@ -187,7 +179,7 @@ class SuiteSection:
     values: PageTable
     figures: tuple[PageFigure, ...] = ()
     verdicts: tuple[GateText, ...] = ()
-    records: tuple[RecordGroup, ...] = ()
+    records: tuple[tuple[str, tuple[PageTable, ...]], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -221,7 +213,7 @@ def make_section(
     rows = [row for statistic in _statistics(shown) for row in _value_rows(shown, statistic)]
     values = make_table(f"{suite_id}-values", f"Figures of {name}", _VALUES, rows)
     records = [
-        RecordGroup(f"Worst records on {_subject(one, shown)}", tuple(_records(f"{suite_id}-{number}", one)))
+        (f"Worst records on {_subject(one, shown)}", tuple(_records(f"{suite_id}-{number}", one)))
         for number, one in enumerate(shown)
         if one.records
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.text.numbers import format_number
@@ -65,14 +65,6 @@ class PageRow:
 
 
 @dataclass(frozen=True)
-class OutcomeFilter:
-    """A button that shows only the rows of an outcome."""
-
-    outcome: str
-    label: str
-
-
-@dataclass(frozen=True)
 class PageTable:
     """A table.
 
@@ -82,7 +74,7 @@ class PageTable:
         columns: of all rows.
         rows: each with as many cells.
         caption: how to read it, above the table.
-        filters: buttons of outcomes, if there are several.
+        filters: labels of the buttons that show only the rows of an outcome, by outcome.
         cards: whether rows become cards on a phone, instead of a table that scrolls sideways.
     """
 
@@ -91,7 +83,7 @@ class PageTable:
     columns: tuple[PageColumn, ...]
     rows: tuple[PageRow, ...]
     caption: str = ""
-    filters: tuple[OutcomeFilter, ...] = ()
+    filters: Mapping[str, str] = field(default_factory=dict)
     cards: bool = True
 
 
@@ -107,14 +99,6 @@ class PageFigure:
     title: str
     caption: str
     others: str = ""
-
-
-@dataclass(frozen=True)
-class PageFact:
-    """A fact with its name."""
-
-    what: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -144,13 +128,13 @@ def make_table(
     columns: Sequence[PageColumn],
     rows: Sequence[PageRow],
     caption: str = "",
-    filters: tuple[OutcomeFilter, ...] = (),
+    filters: Mapping[str, str] | None = None,
     cards: bool = True,
 ) -> PageTable:
     """Return a table without the columns that are empty in every row. Arguments as those of :class:`PageTable`."""
     shown = [i for i in range(len(columns)) if any(row.cells[i].is_filled for row in rows)]
     kept = [replace(row, cells=tuple(row.cells[i] for i in shown)) for row in rows]
-    return PageTable(table_id, title, tuple(columns[i] for i in shown), tuple(kept), caption, filters, cards)
+    return PageTable(table_id, title, tuple(columns[i] for i in shown), tuple(kept), caption, filters or {}, cards)
 
 
 def safe(markup: str) -> str:
