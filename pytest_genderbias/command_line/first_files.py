@@ -44,46 +44,10 @@ _LIMIT = """\
   # - suite: {suite}
   #   {kind}: {value}
 """
-_GITHUB = """\
-name: bias
-on: pull_request
-permissions:
-  contents: read
-  pull-requests: write
-jobs:
-  bias:
-    runs-on: ubuntu-latest
-    timeout-minutes: 60
-    steps:
-      - uses: actions/checkout@v4
-        with: {submodules: true}   # SOURCE is a clone of the package, which no index has
-      - uses: actions/setup-python@v5
-        with: {python-version: "3.12", cache: pip, cache-dependency-path: SOURCE/constraints.txt}
-      - uses: SOURCE   # installs it, runs the gates, comments on the pull request, and keeps the reports
-        with:
-          arguments: ARGUMENTS
-"""
-_GITLAB = """\
-# Include it in .gitlab-ci.yml:
-#   include: {local: .gitlab/bias.yml}
-bias:
-  image: python:3.12
-  timeout: 1 hour
-  variables:
-    GIT_SUBMODULE_STRATEGY: normal   # SOURCE is a clone of the package, which no index has
-    XDG_CACHE_HOME: $CI_PROJECT_DIR/.cache
-  cache: {key: bias, paths: [.cache/pytest-genderbias]}   # scores of cases that did not change
-  script:
-    - INSTALL
-    - pytest ARGUMENTS --bias-strict --junitxml=bias.xml --bias-json=bias.json --bias-report=bias.html
-  artifacts:
-    when: always
-    paths: [bias.html, bias.json]
-    reports: {junit: bias.xml}
-"""
 #: With the versions of the clone: its torch is the one that needs no GPU.
 _INSTALL = f"pip install -c {SOURCE}/constraints.txt {SOURCE}"
-_WORKFLOWS = {"github": (".github/workflows/bias.yaml", _GITHUB), "gitlab": (".gitlab/bias.yml", _GITLAB)}
+#: Where the workflow of each CI service is written. It is made of ``ci_SERVICE.yaml``.
+_WORKFLOWS = {"github": ".github/workflows/bias.yaml", "gitlab": ".gitlab/bias.yml"}
 
 
 def carry_out(typed: Typed) -> int:
@@ -94,8 +58,7 @@ def carry_out(typed: Typed) -> int:
     if not (folder / _SCHEMA).exists():
         files[_SCHEMA] = schema_text("gates")
     if typed.values["ci"] in _WORKFLOWS:
-        name, template = _WORKFLOWS[typed.values["ci"]]
-        files[name] = workflow(template, spec, data)
+        files[_WORKFLOWS[typed.values["ci"]]] = workflow(typed.values["ci"], spec, data)
     _write(folder, files)
     print_lines("\n".join(_next_steps(folder, list(files), spec, data)))
     return 0
@@ -133,8 +96,9 @@ def _kind(spec: ModelSpec) -> str:
     return Runner().models.source(spec).role.kind
 
 
-def workflow(template: str, spec: ModelSpec | None, data: str | None) -> str:
-    """Return the text of a workflow that judges the gates of a model."""
+def workflow(service: str, spec: ModelSpec | None, data: str | None) -> str:
+    """Return the text of a workflow of a CI service that judges the gates of a model."""
+    template = Path(__file__).with_name(f"ci_{service}.yaml").read_text(encoding="utf-8")
     arguments = f"{_GATES} {shlex.quote(f'--bias-model={_model(spec)}')}{_data(data)}"
     text = template.replace("SOURCE", SOURCE).replace("INSTALL", _INSTALL)
     return "\n".join(_with_arguments(line, arguments) for line in text.split("\n"))
@@ -219,7 +183,7 @@ def _next_steps(folder: Path, names: Sequence[str], spec: ModelSpec | None, data
     yield "1. accept what the model has now:"
     yield f"     pytest {_GATES} {model}{_data(data)} --bias-update-new"
     yield f"2. commit {', '.join(names)} and bias_baselines/"
-    if any(name in names for name, _ in _WORKFLOWS.values()):
+    if any(name in names for name in _WORKFLOWS.values()):
         yield f"   CI installs from {SOURCE}, a clone, since no package index has the package; make it a submodule:"
         yield f"     git submodule add URL {SOURCE}"
     yield "3. judge every later release by its name:"

@@ -16,7 +16,6 @@ import numpy as np
 
 from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.measurement.ability import TASK, Ability
-from pytest_genderbias.measurement.both_ways import replying_in_text
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
@@ -69,6 +68,8 @@ def ask(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None =
     doubt = label_warning(model, settings.cache)
     asks_texts = any(isinstance(question.query, Replies) for question in plan.questions.values())
     if asks_texts and model.role.kind == CAUSAL_LM:
+        from pytest_genderbias.measurement.both_ways import replying_in_text
+
         model = replying_in_text(model, settings=replace(settings, progress=None))
     if isinstance(model.backend, RepliesBackend):
         model.backend.expect(wanted_replies(plan, settings.limit, settings.seed), settings.cache)

@@ -14,25 +14,10 @@ from pytest_genderbias.gates.book_update import Change, state_of, to_write, upda
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.verdicts import anchor_in_words
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
-from pytest_genderbias.plugin.reported import ProposedEntry
+from pytest_genderbias.plugin.reported import Proposals, ProposedEntry
 from pytest_genderbias.text.numbers import format_number
 
 _SHOWN = 3  #: tests that failed, of those that a message names
-
-
-@dataclass
-class Proposals:
-    """Proposed entries of the tests of one baseline file.
-
-    Attributes:
-        entries: the proposed entries by name, and by the node id of the test.
-        refused: names of entries with a worse value and no reason for it.
-        complete: whether all tests of the file ran.
-    """
-
-    entries: dict[str, dict[str, ProposedEntry]] = field(default_factory=dict)
-    refused: set[str] = field(default_factory=set)
-    complete: bool = False
 
 
 def accept(

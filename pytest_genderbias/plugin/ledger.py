@@ -72,8 +72,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance
-    from pytest_genderbias.plugin.acceptance import Proposals
-    from pytest_genderbias.plugin.reported import ReportedOutcome
+    from pytest_genderbias.plugin.reported import Proposals, ReportedOutcome
     from pytest_genderbias.reports.picture import Picture
     from pytest_genderbias.reports.run_report import FinishedTest, RunInfo, RunReport
     from pytest_genderbias.reports.selection import SelectionRow
@@ -190,7 +189,7 @@ class Ledger:
         return [judgement for judgements in self._judged.values() for judgement in judgements]
 
     def _collect_baselines(self, outcome: ReportedOutcome, node_id: str) -> None:
-        from pytest_genderbias.plugin.acceptance import Proposals
+        from pytest_genderbias.plugin.reported import Proposals
 
         key = BookKey(outcome.model, outcome.module)
         self._used.setdefault(key, set()).update(outcome.used)

@@ -77,6 +77,21 @@ class ProposedEntry:
         )
 
 
+@dataclass
+class Proposals:
+    """Proposed entries of the tests of one baseline file.
+
+    Attributes:
+        entries: the proposed entries by name, and by the node id of the test.
+        refused: names of entries with a worse value and no reason for it.
+        complete: whether all tests of the file ran.
+    """
+
+    entries: dict[str, dict[str, ProposedEntry]] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    complete: bool = False
+
+
 @dataclass(frozen=True)
 class ReportedOutcome:
     """The measurements, judgements and proposed entries of a test.

@@ -267,8 +267,7 @@ def test_a_hostile_spec_stays_one_word(empty: pytest.Pytester, monkeypatch: pyte
 @pytest.mark.parametrize("name", ["github", "gitlab"])
 @pytest.mark.parametrize("path", ["./plain", "./a #b", "./a: b", './it\'s "a: b"'])
 def test_a_path_that_yaml_would_split_stays_in_the_command(name: str, path: str) -> None:
-    template = first_files._WORKFLOWS[name][1]
-    text = first_files.workflow(template, ModelSpec("candidate", path, "checkpoint", path), None)
+    text = first_files.workflow(name, ModelSpec("candidate", path, "checkpoint", path), None)
     arguments = shlex.split(arguments_of(text))
     assert arguments[:2] == ["release.bias.yaml", f"--bias-model=candidate={path}"]
     assert len(arguments) == 2 or arguments[-1] == "--bias-report=bias.html"

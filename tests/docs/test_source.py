@@ -95,8 +95,8 @@ def test_each_extra_that_a_message_names_is_there() -> None:
 @pytest.mark.parametrize("ci", ["github", "gitlab"])
 def test_the_guide_shows_the_workflow_that_init_writes(ci: str) -> None:
     """There is one workflow, and no page has another that installs the package."""
-    name, template = first_files._WORKFLOWS[ci]
-    written = first_files.workflow(template, ModelSpec("candidate", "./checkpoint", "directory", "./checkpoint"), None)
+    name = first_files._WORKFLOWS[ci]
+    written = first_files.workflow(ci, ModelSpec("candidate", "./checkpoint", "directory", "./checkpoint"), None)
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     shown = [
         snippet
@@ -106,4 +106,4 @@ def test_the_guide_shows_the_workflow_that_init_writes(ci: str) -> None:
         if snippet.language == "yaml" and ("pip install" in snippet.text or f"uses: {SOURCE}" in snippet.text)
     ]
     assert [snippet.text for snippet in shown if snippet.title == name] == [written]
-    assert {snippet.title for snippet in shown} == {known for known, _ in first_files._WORKFLOWS.values()}
+    assert {snippet.title for snippet in shown} == set(first_files._WORKFLOWS.values())

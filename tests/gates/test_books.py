@@ -25,9 +25,9 @@ from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, ite
 from pytest_genderbias.gates.book_update import update_books
 from pytest_genderbias.gates.item_file import pack_items
 from pytest_genderbias.gates.verdicts import passes
-from pytest_genderbias.plugin.acceptance import Proposals, accept
+from pytest_genderbias.plugin.acceptance import accept
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
-from pytest_genderbias.plugin.reported import ProposedEntry
+from pytest_genderbias.plugin.reported import Proposals, ProposedEntry
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
