@@ -24,7 +24,7 @@ from pytest_genderbias.models.replies import Asked, RepliesBackend, RepliesFile,
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
-from pytest_genderbias.scoring.reply_counts import ReplyScorer
+from pytest_genderbias.scoring.reply_counts import reply_counts
 from pytest_genderbias.statistics.text_agreement import TextAgreement, text_agreement
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.families.shared.asking import PROBABILITY_ROLES
@@ -146,7 +146,7 @@ class TwoWays:
         """Return how many replies pick each label, decline, and cannot be read: shape (n, K + 2)."""
         query, numbers = replace(self.query, samples=model.role.samples), self.numbers
         model.backend.expect([Wanted(message, query.samples, query.seed) for message in self.messages], settings.cache)
-        scorer = ReplyScorer(self.cases, query, model, None, settings.cache)
+        scorer = reply_counts(self.cases, query, model, None, settings.cache)
         shown, step = settings.progress, query.window
         if shown is None or isinstance(model.backend, SampledReplies):  # it shows how far its network is
             shown, step = (lambda *about: nullcontext(lambda count: None)), len(numbers)

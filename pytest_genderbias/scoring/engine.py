@@ -187,10 +187,10 @@ def score_suite(
 
 def _replies(query: Replies, model: Model, answer: Answer, cache: Path | None) -> ReplyTexts:
     """Return the texts that were read, in the order of the scored cases."""
-    from pytest_genderbias.scoring.reply_counts import ReplyScorer
+    from pytest_genderbias.scoring.reply_counts import replies_to
 
     cases = answer.cases.cases_of(answer.units)
-    return ReplyTexts(tuple(ReplyScorer(answer.cases, query, model, None, cache).texts(cases)))
+    return ReplyTexts(tuple(replies_to(cases, answer.cases, query, model, cache)))
 
 
 def _texts(query: Query, model: Model, answer: Answer) -> object:

@@ -27,47 +27,39 @@ def option_texts(message: str, labels: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found[-1]) if found else ()
 
 
-class ReplyScorer:
-    """Asks for the replies to the cases, and counts what they say.
+def replies_to(
+    numbers: IntArray, cases: Cases, query: Replies, model: Model, cache: Path | None
+) -> list[tuple[str, ...]]:
+    """Return the replies to the cases with these numbers; ``cache``: the folder that keeps replies, or ``None``."""
+    messages = [message for (message,) in cases.sentences(numbers)]
+    ids = [query.id_of(case) for case in numbers.tolist()]
+    asked = Asked(query.name, query.digest, cases.n_cases, ids, messages, query.samples, query.seed, cache)
+    return list(model.backend.replies(asked))
 
-    It keeps the texts of the replies, by case.
-    """
 
-    def __init__(
-        self, cases: Cases, query: Replies, model: Model, batch_tokens: int | None, cache: Path | None = None
-    ) -> None:
-        self._cases, self._query, self._model, self._cache = cases, query, model, cache
-        model.backend.check(query.name)
-        self._openings = refusals(query.language, query.own_refusals)
-        self._reader = ReplyReader(query.labels, self._openings, query.language)
+def reply_counts(
+    cases: Cases, query: Replies, model: Model, batch_tokens: int | None, cache: Path | None = None
+) -> PlainScorer:
+    """Ask for the replies to the cases, and count what they say."""
+    model.backend.check(query.name)
+    openings = refusals(query.language, query.own_refusals)
+    reader = ReplyReader(query.labels, openings, query.language)
 
-    @property
-    def notes(self) -> list[str]:
-        """None: what the system says of its replies is said once for all questions."""
-        return []
-
-    def texts(self, cases: IntArray) -> list[tuple[str, ...]]:
-        """Return the replies to the cases."""
-        query = self._query
-        messages = [message for (message,) in self._cases.sentences(cases)]
-        ids = [query.id_of(case) for case in cases.tolist()]
-        asked = Asked(
-            query.name, query.digest, self._cases.n_cases, ids, messages, query.samples, query.seed, self._cache
-        )
-        return list(self._model.backend.replies(asked))
-
-    def score(self, cases: IntArray) -> NDArray[np.int32]:
-        """Return how many replies say what: shape (len(cases), width of the query)."""
-        counts = np.zeros((len(cases), self._query.width), dtype=np.int32)
-        messages = [message for (message,) in self._cases.sentences(cases)]
-        for row, message, replies in zip(counts, messages, self.texts(cases), strict=True):
-            if not self._query.labels:
-                row[:] = sum(is_refusal(reply, self._openings) for reply in replies), sum(map(len, replies))
+    def scores(numbers: IntArray) -> NDArray[np.int32]:
+        counts = np.zeros((len(numbers), query.width), dtype=np.int32)
+        messages = [message for (message,) in cases.sentences(numbers)]
+        for row, message, replies in zip(
+            counts, messages, replies_to(numbers, cases, query, model, cache), strict=True
+        ):
+            if not query.labels:
+                row[:] = sum(is_refusal(reply, openings) for reply in replies), sum(map(len, replies))
                 continue
-            options = option_texts(message, self._query.labels)
+            options = option_texts(message, query.labels)
             for reply in replies:
-                row[self._reader.read(reply, options)] += 1
+                row[reader.read(reply, options)] += 1
         return counts
+
+    return PlainScorer(cases, model, scores)
 
 
 def first_tokens(

@@ -52,7 +52,7 @@ class _Way(NamedTuple):
 
 
 _TRAINED = "edge_probe.edge_probe"  #: the one scorer that trains something, keeps it and shows how far it is
-_REPLIES, _FIRST_TOKENS = "reply_counts.ReplyScorer", "reply_counts.first_tokens"  #: whose replies are kept
+_REPLIES, _FIRST_TOKENS = "reply_counts.reply_counts", "reply_counts.first_tokens"  #: whose replies are kept
 _OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.outputs_of_checkpoint"),)
 #: The scorers of each kind of query, the preferred one first. The user's objects have their own
 #: (``object_scorer.py``).
