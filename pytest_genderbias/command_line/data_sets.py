@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DATA_SETS, DataFolder, MissingDataError
 from pytest_genderbias.errors import BiasError, DataFileError
@@ -13,37 +12,6 @@ from pytest_genderbias.suites.suite import load_suite
 from pytest_genderbias.text.columns import columns, paragraph
 
 _WIDTH = 100
-
-
-class _Reader(NamedTuple):
-    """A suite that reads a data set, with the options that make it do so.
-
-    ``choice``: the option that takes the names of splits, of a data set of which each split is read alone. ``splits``:
-    those that it takes.
-    """
-
-    suite: str
-    options: Mapping[str, object]
-    choice: str = ""
-    splits: Collection[str] = ()
-
-
-_READERS: Mapping[str, _Reader] = {
-    "snli": _Reader("nli-occupation", {}),
-    "stsb": _Reader("sts-occupation", {}),
-    "winobias": _Reader("coref-winobias", {}),
-    "winogender": _Reader("coref-winogender", {}),
-    "winogender_templates": _Reader("coref-winogender", {}),
-    "gap": _Reader("coref-occupation", {"scorer": "edge-probe"}),
-    "bias_in_bios": _Reader("probe-compression", {"texts": "bias_in_bios"}),
-    "wiki_career": _Reader("probe-compression", {"texts": "wiki_career"}),
-    **{name: _Reader("pairs-pll", {"pairs": name}) for name in ("crows_pairs", "stereoset", "bec_pro")},
-    "bbq": _Reader("bbq", {}, "category", BBQ_CATEGORIES),
-    **{
-        name: _Reader("ceat", {"corpus": name})
-        for name in ("brown", "wikitext2", "war_and_peace", "state_union", "inaugural")
-    },
-}
 
 
 def has_data_sets(folder: Path) -> bool:
@@ -85,14 +53,13 @@ def _splits(data: DataFolder, name: str) -> list[str]:
 
 def _read(folder: Path, name: str, splits: Sequence[str], troubles: list[str]) -> str:
     """Return what a suite makes of a data set; what is wrong with it is added to the troubles."""
-    reader = _READERS[name]
-    choices: list[Mapping[str, object]] = [{reader.choice: split} for split in splits if split in reader.splits]
+    read_by = DATA_SETS[name].read_by
+    suite, options, each = str(read_by["suite"]), read_by.get("options", {}), read_by.get("each")
+    choices = [{each: split} for split in splits if each and split in BBQ_CATEGORIES]
     try:
-        counts = [
-            cases_of(load_suite(reader.suite), folder, {**reader.options, **choice}) for choice in choices or [{}]
-        ]
+        counts = [cases_of(load_suite(suite), folder, {**options, **choice}) for choice in choices or [{}]]
     except BiasError as error:
         troubles.append(str(error))
         return ""
     known = [cases.n_cases for cases in counts if cases is not None]
-    return f"{reader.suite}: {sum(known):,} cases" if known else reader.suite
+    return f"{suite}: {sum(known):,} cases" if known else suite

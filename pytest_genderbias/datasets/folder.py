@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.text.located_yaml import read_yaml
@@ -32,6 +33,7 @@ class DataSet:
     published: str
     licence: str
     instead: str = ""
+    read_by: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _read_data_sets() -> dict[str, DataSet]:
@@ -43,6 +45,7 @@ def _read_data_sets() -> dict[str, DataSet]:
             about["published"],
             about["licence"],
             about.get("instead", ""),
+            about["read_by"],
         )
         for name, about in read_yaml(Path(__file__).with_name("data_sets.yaml")).items()
     }
