@@ -5,11 +5,11 @@ each run by its library.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,7 @@ _TYPES: dict[str, DTypeLike] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """An input or output of a graph. ``shape`` has ``None`` where the size is free."""
 
     name: str
@@ -50,20 +49,21 @@ class Port:
     shape: tuple[int | None, ...]
 
 
-class Graph(Protocol):
-    """A loaded graph. ``runtime`` is the library with its version, as ``onnxruntime 1.23.0``."""
+@dataclass(frozen=True)
+class Graph:
+    """A loaded graph.
 
-    @property
-    def runtime(self) -> str: ...  # noqa: D102 - see the class
+    Attributes:
+        runtime: the library with its version, as ``onnxruntime 1.23.0``.
+        inputs: what it is fed.
+        outputs: what it returns.
+        run: returns every output by its name, from the inputs by name.
+    """
 
-    @property
-    def inputs(self) -> Sequence[Port]: ...  # noqa: D102
-
-    @property
-    def outputs(self) -> Sequence[Port]: ...  # noqa: D102
-
-    def run(self, fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
-        """Return every output by its name."""
+    runtime: str
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+    run: Callable[[Mapping[str, NDArray[np.generic]]], dict[str, NDArray[np.generic]]]
 
 
 def require_runtime(kind: str, name: str, graph: Path) -> None:
@@ -84,7 +84,7 @@ def require_runtime(kind: str, name: str, graph: Path) -> None:
 
 def open_graph(kind: str, path: Path, threads: int) -> Graph:
     """Load a graph for the CPU. What the library raises passes."""
-    return OnnxGraph(path, threads) if kind == "onnx" else OpenVinoGraph(path, threads)
+    return _onnx_graph(path, threads) if kind == "onnx" else _openvino_graph(path, threads)
 
 
 def graph_sha256(path: Path) -> str:
@@ -99,48 +99,42 @@ def graph_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-class OnnxGraph:
-    """A graph that onnxruntime runs on the CPU."""
+def _onnx_graph(path: Path, threads: int) -> Graph:
+    """Load a graph that onnxruntime runs on the CPU."""
+    import onnxruntime
 
-    def __init__(self, path: Path, threads: int) -> None:
-        import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4  # what matters is raised
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    outputs = [_onnx_port(port) for port in session.get_outputs()]
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 4  # what matters is raised
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        self.runtime = f"onnxruntime {onnxruntime.__version__}"
-        self.inputs = [_onnx_port(port) for port in self._session.get_inputs()]
-        self.outputs = [_onnx_port(port) for port in self._session.get_outputs()]
+    def run(fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        return {port.name: value for port, value in zip(outputs, session.run(None, dict(fed)), strict=True)}
 
-    def run(self, fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
-        """Return every output by its name."""
-        values = self._session.run(None, dict(fed))
-        return {port.name: value for port, value in zip(self.outputs, values, strict=True)}
+    inputs = [_onnx_port(port) for port in session.get_inputs()]
+    return Graph(f"onnxruntime {onnxruntime.__version__}", inputs, outputs, run)
 
 
-class OpenVinoGraph:
-    """A graph that OpenVINO runs on the CPU, in float32 where it is not quantised: by default the processor would
+def _openvino_graph(path: Path, threads: int) -> Graph:
+    """Load a graph that OpenVINO runs on the CPU, in float32 where it is not quantised: by default the processor would
     decide.
     """
+    import openvino
 
-    def __init__(self, path: Path, threads: int) -> None:
-        import openvino
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
+    compiled = openvino.Core().compile_model(str(path), "CPU", settings)
+    request = compiled.create_infer_request()
+    outputs = {_openvino_port(output): output for output in compiled.outputs}
 
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
-        compiled = openvino.Core().compile_model(str(path), "CPU", settings)
-        self._request = compiled.create_infer_request()
-        self._outputs = list(compiled.outputs)
-        self.runtime = f"openvino {openvino.__version__.partition('-')[0]}"
-        self.inputs = [_openvino_port(port) for port in compiled.inputs]
-        self.outputs = [_openvino_port(port) for port in self._outputs]
+    def run(fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        request.reset_state()  # as the keys and values of a decoder: it begins anew
+        results = request.infer(dict(fed))
+        return {port.name: np.array(results[output]) for port, output in outputs.items()}
 
-    def run(self, fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
-        """Return every output by its name. A state, as the keys and values of a decoder, begins anew."""
-        self._request.reset_state()
-        results = self._request.infer(dict(fed))
-        return {port.name: np.array(results[output]) for port, output in zip(self.outputs, self._outputs, strict=True)}
+    inputs = [_openvino_port(port) for port in compiled.inputs]
+    return Graph(f"openvino {openvino.__version__.partition('-')[0]}", inputs, list(outputs), run)
 
 
 def _onnx_port(port: Any) -> Port:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -113,18 +113,6 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class Display(Protocol):
-    """Where progress is shown."""
-
-    every: float  #: seconds between two updates
-
-    def show(self, state: State) -> None:
-        """Show a state, in place of the one before."""
-
-    def end(self) -> None:
-        """Show nothing more."""
-
-
 class TerminalProgress:
     """Shows progress, rate and remaining time: on the terminal, or in a worker of xdist on the controller's line; in a
     command without pytest, ``config`` is ``None``.
@@ -157,7 +145,7 @@ class TerminalProgress:
             display.end()
 
 
-def _display_of(config: pytest.Config) -> Display | None:
+def _display_of(config: pytest.Config) -> _StateFile | _Screen | None:
     """Return where this process shows progress; ``None`` if it should be silent."""
     folder = worker_input(config).get(_INPUT)
     if is_worker(config):
@@ -171,7 +159,7 @@ class _StateFile:
     out.
     """
 
-    every = _SEND_EVERY
+    every = _SEND_EVERY  #: seconds between two updates
 
     def __init__(self, path: Path) -> None:
         self._path = path
