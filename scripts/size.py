@@ -33,11 +33,11 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_870, 42_000),
-    "lines of core and plugin": (37_828, 23_000),
-    "modules": (395, 310),
-    "classes": (652, 520),
-    "dataclasses": (386, 280),
+    "lines of code": (55_311, 42_000),
+    "lines of core and plugin": (37_310, 23_000),
+    "modules": (394, 310),
+    "classes": (623, 520),
+    "dataclasses": (380, 280),
     "own imports of a module, mean": (6.98, 4.5),  # thirty small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (8, 10),

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
-from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.scorer import PlainScorer, check_finite
@@ -34,7 +33,7 @@ def file_vectors(cases: Cases, query: TextVectors, model: Model, batch_tokens: i
     """Look up the word in the first span of each text, or the text itself. Words that the file lacks have rows of
     NaN.
     """
-    words: WordVectors = model.backend
+    words = model.backend  # WordVectors
 
     def scores(numbers: IntArray) -> NDArray[np.float32]:
         texts = [sentence[0] for sentence in cases.sentences(numbers)]
