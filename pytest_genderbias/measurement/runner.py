@@ -121,8 +121,8 @@ class Runner:
         """Keep the settings; nothing is loaded yet."""
         #: Loads each suite of the run once, by the name of a packaged suite or the path of a file.
         self.suites = LoadedSuites()
-        #: Loads the models of the run, and keeps one in memory.
         self.score = score or RunSettings()
+        #: Loads the models of the run, and keeps one in memory.
         self.models = RunModels(load or LoadSettings(), threads, self.score.cache)
         self.data = None if data is None else Path(data)
         self.seeds, self.options = seeds, tuple(options)

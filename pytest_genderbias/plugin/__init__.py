@@ -44,9 +44,9 @@ __all__ = [
 ]
 
 _MARKER = (
-    "bias(models=None, optional=False): measures a model with pytest-genderbias (see --bias-model); models: names of"
-    " the models to judge; optional: skip the test, instead of failing it, if a suite, method, recipe or data set does"
-    " not apply"
+    "bias(models=None, optional=False, because=..., owner=..., harm=..., decided=...): measures a model with"
+    " pytest-genderbias (see --bias-model); models: names of the models to judge; optional: skip the test, instead of"
+    " failing it, if a suite, method, recipe or data set does not apply; the others: why the gate is there"
 )
 
 

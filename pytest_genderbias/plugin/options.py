@@ -25,8 +25,8 @@ from pytest_genderbias.models.spec import DTYPES, ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flag_values import Origin
 from pytest_genderbias.plugin.flags import FLAGS, PREFIX, Flag
-from pytest_genderbias.plugin.items.bias_item import BiasItem, uses_fixture
-from pytest_genderbias.plugin.signs import keys_of_ini_file
+from pytest_genderbias.plugin.items.bias_item import BiasItem
+from pytest_genderbias.plugin.signs import keys_of_ini_file, takes_model
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.printable import close_names, expected_instead
@@ -273,12 +273,12 @@ def reject_options_of_missing_suites(config: pytest.Config, items: list[pytest.I
     """Reject an option on the command line for a suite that is neither packaged nor collected.
 
     Options in the ini file pass, since a run may collect only some suites. All options pass if a collected test in
-    Python measures, since it may still ask for any suite. A worker of xdist cannot reject its run.
+    Python takes a model, since it may still ask for any suite. A worker of xdist cannot reject its run.
     """
     if is_worker(config):
         return
     typed = any(str(argument).startswith("--bias-option") for argument in config.invocation_params.args)
-    if not typed or any(uses_fixture(item, "bias_measure") for item in items):
+    if not typed or any(takes_model(item) for item in items):
         return
     known = {*packaged.names("fixtures"), *(item.suite_name for item in items if isinstance(item, BiasItem))}
     for suite, name, _ in config.stash[SETTINGS].options:

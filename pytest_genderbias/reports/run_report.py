@@ -136,7 +136,7 @@ class RunReport:
         pictures: of the measurements.
         failures: what failed the run beside its tests, in words.
         history: the values of the statistics in this and earlier runs, where a report is made with a history.
-        selections: selection rates and impact ratios of files of predictions, a row a group.
+        selections: selection rates and impact ratios of files of predictions or results, one row per group.
         tests: result of each test.
     """
 

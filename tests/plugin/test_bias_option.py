@@ -24,6 +24,24 @@ def test_options_of_a_suite_come_from_the_command_line(project: pytest.Pytester)
     project.runpytest(*NLI, model(project, "good")).assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("fixture", ["bias_measure", "bias_session_measure"])
+def test_a_test_in_python_may_ask_for_any_suite(project: pytest.Pytester, fixture: str) -> None:
+    project.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.fixture{"(scope='module')" * (fixture == "bias_session_measure")}
+        def measured({fixture}):
+            return {fixture}("./tiny-nli.yaml")
+
+        def test_unit(measured):
+            assert measured.signature["settings"]["unit"] == "word_pair"
+        """
+    )
+    option = "--bias-option=tiny-nli:unit=word_pair"
+    project.runpytest(model(project, "good"), option).assert_outcomes(passed=1)
+
+
 def test_paraphrases_are_another_setting_for_a_baseline(project: pytest.Pytester) -> None:
     suite = project.path / "tiny-nli.yaml"
     first = dict(re.findall(r"^(premise|hypothesis): (.+)$", suite.read_text(), re.MULTILINE))
