@@ -200,7 +200,8 @@ class _Probe:
             raise ModelError(
                 f"{self._name} reads the words on both sides: later tokens change its output for earlier ones, so it"
                 " gives no probability of a next word; expected a network that hides later tokens, as with is_decoder:"
-                " true or is_causal: true in the config of those that can do both"
+                " true or is_causal: true in the config of those that can do both, and without dynamic int8, which"
+                " scales all tokens together"
             )
 
     def _padding_moves(self, runs: list[_Run], alone: Sequence[tuple[_Row, Tensor]], limit: int | None) -> bool | None:
