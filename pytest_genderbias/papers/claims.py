@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from pytest_genderbias.papers.config import BELOW, NEAR, SMALL, Claim, Table, run_of
+from pytest_genderbias.papers.config import ABOVE, BELOW, NEAR, SMALL, Claim, Table, run_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
 from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.text.located_yaml import plain, read_yaml
@@ -27,6 +27,9 @@ CONTROL = "control"  #: the side of random controls
 _DRAWN = {"limit", "draws", "seeds"}  #: options of a suite that draw cases, contexts or texts
 FEWEST_SEEDS = 3  #: with fewer, the spread over seeds is unknown
 MOST_SEEDS = 200  #: beyond, seeds are no way to decide a claim; for items, how many times those that there are
+SHARE = 0.5  #: of a published effect, the least that still is an effect of the paper's size
+#: Statistics whose differences mean the same for another model: shares, correlations, and numbers of fills.
+_COMPARABLE = {"net_neutral", "fraction_neutral", "threshold_0.5", "threshold_0.7", "pearson_r", "significant_fills"}
 _IN_TRAINING = re.compile(r" (step|at) \d+$")  #: ends the side of a model in the course of its training
 #: Reach of a one-sided bound in that of a two-sided one.
 _ONE_SIDED = float(ndtri(LEVEL) / ndtri((1 + LEVEL) / 2))
@@ -56,13 +59,15 @@ class JudgedClaim:
     """A claim, its verdict, and the difference that decided it; ``None`` where a run has no result or a figure no
     value.
 
-    ``failed``: the ability that a model of the claim lacks, in words.
+    ``failed``: the ability that a model of the claim lacks, in words. ``least``: the least effect of the paper's size,
+    towards what is claimed; 0 where that is unknown.
     """
 
     claim: Claim
     verdict: str
     difference: Difference | None = None
     failed: str = ""
+    least: float = 0.0
 
 
 def judge_claims(table: Table, runs: Mapping[str, StoredRun]) -> list[JudgedClaim]:
@@ -92,7 +97,8 @@ def table_verdict(judged: Sequence[JudgedClaim]) -> str:
 def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
     """Return the verdict of a claim: ``agrees`` or ``differs`` where the bounds of the difference decide it.
 
-    Figures without bounds that are exact for their model decide by their values. A claim on a model that failed its
+    Figures without bounds that are exact for their model decide by their values. Bounds that leave no effect of the
+    paper's size refute a claim, too, as in a test of equivalence (:data:`SHARE`). A claim on a model that failed its
     ability is ``not able``, whatever the bounds.
     """
     figure = figure_at(runs, claim.figure)
@@ -108,17 +114,34 @@ def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
     if found is None or (None in (found.low, found.high) and not _is_exact(claim, runs)):
         return JudgedClaim(claim, TOO_SMALL, found)
     low, high = (found.value if bound is None else bound for bound in (found.low, found.high))
-    return JudgedClaim(claim, _verdict(claim, low, high), found)
+    least = least_effect(claim, 0.0 if other.mean is None else other.mean)
+    return JudgedClaim(claim, _verdict(claim, low, high, least), found, least=least)
 
 
-def _verdict(claim: Claim, low: float, high: float) -> str:
-    """Return what one-sided bounds of the difference say of a claim."""
+def least_effect(claim: Claim, other: float) -> float:
+    """Return the least effect of the paper's size, towards what is claimed: half of the published one.
+
+    It is 0 where the paper prints no figures of the same scale, where the claim has a margin, and where ``other``, what
+    our figure is compared with, leaves no room for it: a correlation of .1 cannot be lowered by .25.
+
+    >>> claim = Claim("", "after/sts-occupation/pearson_r", BELOW, "before", published=-0.5)
+    >>> least_effect(claim, 0.75), least_effect(claim, 0.125)
+    (0.25, 0.0)
+    """
+    if claim.published is None or claim.within or claim.figure.rpartition("/")[2] not in _COMPARABLE:
+        return 0.0
+    effect, room = (claim.published, 1 - other) if claim.relation == ABOVE else (-claim.published, other)
+    return SHARE * effect if 0 < SHARE * effect <= room else 0.0
+
+
+def _verdict(claim: Claim, low: float, high: float, least: float = 0.0) -> str:
+    """Return what one-sided bounds of the difference say of a claim; ``least``: see :func:`least_effect`."""
     if claim.relation == NEAR:
         return _near(low, high, claim.within)
     if claim.relation == BELOW:
         low, high = -high, -low
     low, high = low + claim.within, high + claim.within
-    against = high <= 0 if low == high else high < 0  # equal values are neither above nor below
+    against = high <= 0 if low == high else high < least  # equal values are neither above nor below
     return AGREES if low > 0 else DIFFERS if against else TOO_SMALL
 
 
@@ -178,7 +201,7 @@ def decision(judged: JudgedClaim) -> tuple[int, str] | None:
     if found is None or found.low is None or found.high is None:
         return None
     for number in range(found.seeds + 1, MOST_SEEDS + 1):
-        if (verdict := _verdict(judged.claim, *_bounds_with(found, number))) != TOO_SMALL:
+        if (verdict := _verdict(judged.claim, *_bounds_with(found, number), judged.least)) != TOO_SMALL:
             return number, verdict
     return 0, ""
 

@@ -8,7 +8,7 @@ The performance of a recipe is located as a suite of the recipe's name:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,8 @@ class Claim:
         absolute: compare absolute values, as for "reduced", "lower" and "more biased" of a figure with a sign.
         because: why it differs here, if it does.
         section: of the paper, by its number or heading, that makes the claim.
+        published: difference of the two figures in the paper, of absolute values if ``absolute``; ``None`` where it
+            does not print both, and they are compared with another number than 0.
     """
 
     text: str
@@ -93,6 +95,7 @@ class Claim:
     because: str = ""
     absolute: bool = False
     section: str = ""
+    published: float | None = None
 
     @property
     def relation_of_figures(self) -> tuple[object, ...]:
@@ -184,7 +187,35 @@ def load_paper(name: str) -> PaperConfig:
     for table in tables.values():
         if unknown := [run for run in table.runs if run not in runs]:
             raise DataFileError(f"{folder / table.name}.yaml:1: no run of {RUNS} is called {unknown[0]!r}")
-    return PaperConfig(name, take(listing, "title", str, "the runs of a paper"), tables, runs)
+    title = take(listing, "title", str, "the runs of a paper")
+    return PaperConfig(name, title, dict(_with_published(tables)), runs)
+
+
+def _with_published(tables: Mapping[str, Table]) -> Iterator[tuple[str, Table]]:
+    """Yield the tables of a paper with the published differences of their claims; of a figure that several tables
+    print, the first counts.
+    """
+    known: dict[str | float, float] = {0.0: 0.0}
+    for figure in (figure for table in tables.values() for figure in table.figures):
+        if figure.ours and figure.text is not None:
+            known.setdefault(figure.ours, float(figure.text.partition("±")[0]))
+    for name, table in tables.items():
+        claims = (replace(claim, published=_published(claim, known)) for claim in table.claims)
+        yield name, replace(table, claims=tuple(claims))
+
+
+def _published(claim: Claim, known: Mapping[str | float, float]) -> float | None:
+    """Return the difference of the published figures of a claim.
+
+    >>> _published(Claim("", "a", BELOW, "b", absolute=True), {"a": -0.25, "b": 0.75})
+    -0.5
+    >>> _published(Claim("", "a", ABOVE, 0.9), {"a": 0.75}) is None
+    True
+    """
+    if claim.figure not in known or claim.other not in known:
+        return None
+    figure, other = known[claim.figure], known[claim.other]
+    return abs(figure) - abs(other) if claim.absolute else figure - other
 
 
 def load_table(paper: str, name: str) -> Table:

@@ -27,6 +27,7 @@ from pytest_genderbias.papers.claims import (
     table_verdict,
 )
 from pytest_genderbias.papers.config import (
+    BELOW,
     NEAR,
     PAPER,
     SMALL,
@@ -166,8 +167,20 @@ def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim, runs: 
         words += f", as in {earlier.replace('-', ' ')}"
     if judged.verdict == TOO_SMALL:
         return f"{words}; to decide: {_to_decide(paper, judged, runs)}"
-    reason = judged.failed or (judged.claim.because if judged.verdict == DIFFERS else "")
-    return f"{words}; {reason}" if reason else words
+    reasons = [judged.failed]
+    if judged.verdict == DIFFERS:
+        reasons = [_no_effect(judged), judged.claim.because]
+    return "; ".join([words, *filter(None, reasons)])
+
+
+def _no_effect(judged: JudgedClaim) -> str:
+    """Return the sizes of the effects where a claim differs by them: where bounds of ours include 0."""
+    found, published = judged.difference, judged.claim.published
+    if not judged.least or found is None or found.low is None or found.high is None or published is None:
+        return ""
+    ours = -found.low if judged.claim.relation == BELOW else found.high
+    sizes = f"ours is at most {number(ours)}, the paper's {number(abs(published))}"
+    return f"no effect of the paper's size: {sizes}" if ours >= 0 else ""
 
 
 def _to_decide(paper: PaperConfig, judged: JudgedClaim, runs: Mapping[str, StoredRun]) -> str:

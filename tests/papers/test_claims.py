@@ -13,12 +13,14 @@ from pytest_genderbias.papers.claims import (
     MOST_SEEDS,
     NEEDS,
     NOT_ABLE,
+    SHARE,
     TOO_SMALL,
     count_claims,
     decision,
     difference,
     judge_claim,
     judge_claims,
+    least_effect,
     table_verdict,
 )
 from pytest_genderbias.papers.config import ABOVE, BELOW, NEAR, Claim, Table
@@ -383,3 +385,61 @@ def test_a_model_in_the_course_of_its_training_is_asked_for_no_ability():
         judge_claim(Claim("", f"a baseline {at}/sts/slope", ABOVE, 0.5), runs).verdict for at in ("step 30", "frozen 1")
     ]
     assert verdicts == [DIFFERS, NOT_ABLE]
+
+
+def of_size(values, published, relation=ABOVE, statistic="pearson_r", **rest):
+    """A claim against 0 on a figure whose published size is known."""
+    key = f"after/s/{statistic}"
+    runs = {"r": StoredRun("r", "small", {}, range(len(values)), {key: StoredFigure(values, [None] * len(values))})}
+    return judge_claim(Claim("", f"r {key}", relation, 0.0, published=published, **rest), runs)
+
+
+WITHIN = [0.01, -0.02, 0.015, -0.01]  #: bounds by Student's t: -.021 to .018
+
+
+@pytest.mark.parametrize(
+    ("published", "verdict"), [(None, TOO_SMALL), (0.03, TOO_SMALL), (0.04, DIFFERS), (0.5, DIFFERS), (-0.5, TOO_SMALL)]
+)
+def test_bounds_that_leave_no_half_of_the_published_effect_refute_a_claim(published, verdict):
+    assert of_size(WITHIN, published).verdict == verdict
+    assert stats.ttest_1samp(WITHIN, 0).confidence_interval(0.90).high == pytest.approx(0.018, abs=5e-4)
+
+
+def test_an_effect_of_the_claimed_direction_agrees_however_small_it_is():
+    assert of_size([0.010, 0.011, 0.009], 0.8).verdict == AGREES
+
+
+@pytest.mark.parametrize(
+    ("figure", "relation", "other", "published", "least"),
+    [
+        ("a after/s/significant_fills", BELOW, 1.75, -1.0, 0.5),
+        ("a after/s/significant_fills", BELOW, 0.25, -1.0, 0.0),  # no room
+        ("a after/s/net_neutral", ABOVE, 0.5, 0.25, 0.125),
+        ("a after/s/net_neutral", ABOVE, 0.9, 0.25, 0.0),  # no room
+        ("a after/s/net_neutral", ABOVE, 0.5, -0.25, 0.0),  # the paper's figures say otherwise
+        ("a after/s/net_neutral", NEAR, 0.5, 0.25, 0.0),
+        ("a after/s/net_neutral", ABOVE, 0.5, None, 0.0),
+        ("a after/lstm/perplexity", BELOW, 200.0, -1.0, 0.0),  # of another scale
+    ],
+)
+def test_the_least_effect_is_half_of_the_published_one(figure, relation, other, published, least):
+    assert least_effect(Claim("", figure, relation, "b before", published=published), other) == least
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "least", "most"), [(SHARE * 0.4, 0.4, 0.02, 0.09), (0.4, 0.4, 0.0, 0.02), (0.0, 0.1, 0.9, 1.0)]
+)
+def test_effects_of_half_the_published_size_are_rarely_refuted(mean, spread, least, most):
+    """Restarts around an effect of exactly that size: the bound errs in about 5 %, and around none it often decides."""
+    rng = np.random.default_rng(3)
+    refuted = sum(of_size(list(rng.normal(mean, spread, size=5)), 0.4).verdict == DIFFERS for _ in range(600)) / 600
+    assert least <= refuted <= most
+
+
+def test_needed_seeds_count_the_published_size():
+    """No number of seeds finds the sign of nothing; a number of them tells it from half of a published effect."""
+    values = [0.2, -0.2, 0.1, -0.1]
+    assert decision(of_size(values, None)) == (0, "")
+    number, verdict = decision(of_size(values, 0.2))
+    reaches = [stats.t.ppf(0.95, n - 1) * np.std(values, ddof=1) / n**0.5 for n in (number - 1, number)]
+    assert verdict == DIFFERS and reaches[1] < SHARE * 0.2 <= reaches[0]

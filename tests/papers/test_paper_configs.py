@@ -177,6 +177,36 @@ def test_a_claim_without_a_result_is_not_too_small_to_say(own_configs, scale, wo
     )
 
 
+SIZED = """
+title: a table
+columns: {Before: a before, After: a after}
+rows:
+  Neutral: {ours: s/net_neutral, paper: ["0.50", 0.75 ± 0.01]}
+claims:
+  - {claim: It rises., figure: a after/s/net_neutral, above: a before/s/net_neutral, section: "1"}
+  - {claim: It is above a number., figure: a after/s/net_neutral, above: 0.25, section: "1"}
+"""
+
+
+def test_a_claim_without_an_effect_of_the_papers_size_names_both_sizes(own_configs):
+    """The published difference is that of the rows; seeds that differ by -.01 to .01 leave less than half of it."""
+    (own_configs / "runs.yaml").write_text(RUNS)
+    (own_configs / "table-1.yaml").write_text(SIZED)
+    before, after = StoredFigure([0.5, 0.5, 0.5, 0.5]), StoredFigure([0.49, 0.51, 0.5, 0.5])
+    figures = {"before/s/net_neutral": before, "after/s/net_neutral": after}
+    runs = {"a": StoredRun("a", "small", {"seeds": 4}, [0, 1, 2, 3], figures)}
+    paper = load_paper("doe2020")
+    judged = judge_claims(paper.tables["table-1"], runs)
+    assert [one.claim.published for one in judged] == [0.25, None]
+    assert claim_in_words(paper, paper.tables["table-1"], judged[0], runs) == (
+        "differs: It rises. (section 1; difference 0.000, -0.010 to 0.010 over restarts);"
+        " no effect of the paper's size: ours is at most 0.010, the paper's 0.250"
+    )
+    lower = replace(runs["a"], figures=figures | {"after/s/net_neutral": StoredFigure([0.3, 0.29, 0.31, 0.3])})
+    (one, _) = judge_claims(paper.tables["table-1"], {"a": lower})
+    assert one.verdict == DIFFERS and "size" not in claim_in_words(paper, paper.tables["table-1"], one, {"a": lower})
+
+
 def test_changes_are_merged_and_none_removes():
     base = {"recipe": {"name": "nli", "epochs": 3}, "seeds": 3, "measure": [1]}
     assert overlaid(base, {"recipe": {"epochs": None, "data": "x"}, "measure": [2]}) == {
