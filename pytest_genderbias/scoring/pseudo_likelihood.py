@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import ModelError, NotApplicableError
+from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.reads import slot_tokens
 from pytest_genderbias.scoring.scorer import PlainScorer, check_finite
 from pytest_genderbias.scoring.token_sums import token_sums
-from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, check_lengths, pack_rows
+from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, check_lengths, pack_rows, require_fast
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases
 from pytest_genderbias.suites.query import (
     PseudoLogLikelihood,
@@ -107,10 +107,7 @@ class SpanLikelihood:
 
     def __init__(self, model: Model, batch_tokens: int | None) -> None:
         backend: Tokenized = model.backend
-        if not backend.tokenizer.is_fast:
-            raise NotApplicableError(
-                "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"
-            )
+        require_fast(backend.tokenizer)
         self._encoder = RowEncoder(backend.tokenizer)
         self._tokenize = CuttingTokenizer(backend.tokenizer, backend.max_length)
         self._is_masked = model.role.kind == MASKED_LM

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import ModelError, NotApplicableError
+from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.behaviour import ANY_ROWS
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.scorer import PlainScorer
-from pytest_genderbias.scoring.tokens import tokenized
+from pytest_genderbias.scoring.tokens import require_fast, tokenized
 from pytest_genderbias.suites.cases import IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
 
@@ -61,10 +61,7 @@ class DocumentReader:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int | None) -> None:
-        if not tokenizer.is_fast:
-            raise NotApplicableError(
-                "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"
-            )
+        require_fast(tokenizer)
         self._tokenizer, self._longest = tokenizer, longest
 
     def read(self, text: str, spans: Sequence[Span]) -> DocumentTokens:

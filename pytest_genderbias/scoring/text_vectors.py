@@ -15,7 +15,7 @@ from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.scorer import PlainScorer, check_finite
-from pytest_genderbias.scoring.tokens import CuttingTokenizer
+from pytest_genderbias.scoring.tokens import CuttingTokenizer, require_fast
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import PairSimilarity, TextVectors
 
@@ -93,10 +93,7 @@ class HiddenStates:
         packed: bool = False,
     ) -> None:
         self._checkpoint, self._where = checkpoint, where
-        if not checkpoint.tokenizer.is_fast:
-            raise NotApplicableError(
-                "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"
-            )
+        require_fast(checkpoint.tokenizer)
         _refuse_graph(checkpoint, where, random_seed)
         network = checkpoint.body
         self._network = network if random_seed is None else untrained(network, random_seed, checkpoint.device)

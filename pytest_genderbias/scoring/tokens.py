@@ -38,6 +38,18 @@ Part = tuple[int, int]
 LIMITS = RLock()
 
 
+def require_fast(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a tokenizer that does not say where its tokens are.
+
+    Raises:
+        NotApplicableError: it is not a fast one.
+    """
+    if not tokenizer.is_fast:
+        raise NotApplicableError(
+            "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"
+        )
+
+
 def tokenized(tokenizer: PreTrainedTokenizerBase, *texts: list[str] | str, **settings: Any) -> Any:
     """Return what a tokenizer makes of texts (transformers' ``BatchEncoding``), or of the first and second segments of
     pairs; ``settings`` are its own, such as ``truncation``.
