@@ -287,9 +287,9 @@ class Ledger:
         if self._settings.models or self._settings.strict or self._all_collected():
             unread = find_unread_gates(self._config)
             if unread and self._settings.strict:
-                self._messages.fail(str(unread))
+                self._messages.fail(unread)
             elif unread:
-                self._messages.add(str(unread), "yellow")
+                self._messages.add(unread, "yellow")
         before = len(self._messages.failures)
         if not self._is_narrowed(session):
             self._check_that_something_ran(exitstatus)

@@ -6,7 +6,6 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,35 +22,6 @@ _SHOWN = 5  #: files that the line names
 _COLLECTED = pytest.StashKey[set[Path]]()
 
 
-@dataclass(frozen=True)
-class UnreadGates:
-    """Files with gates that a run did not read, relative to the root directory.
-
-    Attributes:
-        misnamed: files whose names do not end in ``.bias.yaml`` or ``.bias.yml``.
-        not_entered: files with such a name, in folders that pytest did not enter.
-    """
-
-    misnamed: tuple[str, ...] = ()
-    not_entered: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Return whether there are any."""
-        return bool(self.misnamed or self.not_entered)
-
-    def __str__(self) -> str:
-        """Return what is not read, why, and what to do, in one line."""
-        parts = []
-        if self.misnamed:
-            parts.append(f"{_named(self.misnamed)}: pytest reads *.bias.yaml and *.bias.yml only, so rename it")
-        if self.not_entered:
-            parts.append(
-                f"{_named(self.not_entered)}: pytest did not enter its folder (norecursedirs, testpaths, --ignore), so"
-                " move it, or name it on the command line"
-            )
-        return f"gates that were not read: {'; '.join(parts)}"
-
-
 def collected_gate_files(config: pytest.Config) -> set[Path]:
     """Return the gate files that were collected, as absolute paths: by this process, or by a worker of xdist that sent
     them.
@@ -59,8 +29,9 @@ def collected_gate_files(config: pytest.Config) -> set[Path]:
     return config.stash.setdefault(_COLLECTED, set())
 
 
-def find_unread_gates(config: pytest.Config) -> UnreadGates:
-    """Search the project of a run for gate files that it did not collect.
+def find_unread_gates(config: pytest.Config) -> str:
+    """Search the project of a run for gate files that it did not collect, and return in one line what is not read, why,
+    and what to do; an empty text if there are none.
 
     Files in a folder that the command line leaves out on purpose, by naming others, are not counted.
     """
@@ -74,7 +45,15 @@ def find_unread_gates(config: pytest.Config) -> UnreadGates:
             continue
         if _looks_like_gates(path):
             (not_entered if is_named else misnamed).append(path.relative_to(root).as_posix())
-    return UnreadGates(tuple(misnamed), tuple(not_entered))
+    parts = []
+    if misnamed:
+        parts.append(f"{_named(misnamed)}: pytest reads *.bias.yaml and *.bias.yml only, so rename it")
+    if not_entered:
+        parts.append(
+            f"{_named(not_entered)}: pytest did not enter its folder (norecursedirs, testpaths, --ignore), so move it,"
+            " or name it on the command line"
+        )
+    return f"gates that were not read: {'; '.join(parts)}" if parts else ""
 
 
 def _starting_folders(config: pytest.Config) -> Sequence[Path]:

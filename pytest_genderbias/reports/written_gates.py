@@ -11,7 +11,6 @@ import re
 import shlex
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -51,14 +50,6 @@ _HEAD = """# Gates that pytest-genderbias {version} wrote on {date} from what it
 #
 gates:
 """
-
-
-@dataclass(frozen=True)
-class _Margin:
-    """How far a limit lies from what was measured, and where that comes from."""
-
-    amount: float
-    source: str
 
 
 def write_gates(report: RunReport, path: Path) -> None:
@@ -155,18 +146,18 @@ def _entry(measurement: Measurement, suites: Mapping[str, tuple[str, Suite]], se
             or f"{measurement.n:,} of {measurement.n_total:,} cases do not bound the value of all"
         )
         return _comment(f"{subject}: no gate on {name} = {format_number(measurement.values[name])}: {why}")
-    margin = _margin(measurement, name)
-    key, limit = _limit(measurement, name, bounds, margin.amount)
+    margin, source = _margin(measurement, name)
+    key, limit = _limit(measurement, name, bounds, margin)
     try:
         bound: dict[str, Any] = {key: float(limit)}
         Limit(**bound).check_fits(name, suite[1].statistics[name])
     except GateError:
-        why = f"a margin of {margin.amount:.3g}, {margin.source}, leaves no limit that a model could break"
+        why = f"a margin of {margin:.3g}, {source}, leaves no limit that a model could break"
         return _comment(f"{subject}: no gate on {name} = {format_number(measurement.values[name])}: {why}")
     settings = _settings(measurement, suite[1].family.options)
     return [
         *_comment(_measured(measurement, name, bounds)),
-        *_comment(f"The margin {margin.amount:.3g} is {margin.source}."),
+        *_comment(f"The margin {margin:.3g} is {source}."),
         f"  - suite: {_scalar(suite[0])}",
         f"    statistic: {_scalar(name)}",
         f"    {key}: {limit}",
@@ -202,14 +193,13 @@ def _judged_bounds(measurement: Measurement, name: str) -> tuple[Interval | None
     return (None if measurement.stopped else measurement.intervals[name]), True
 
 
-def _margin(measurement: Measurement, name: str) -> _Margin:
+def _margin(measurement: Measurement, name: str) -> tuple[float, str]:
+    """Return how far a limit lies from what was measured, and where that comes from."""
     around = measurement.intervals[name]
     if around is not None and 0 < (half := (around.high - around.low) / 2) < math.inf:
-        return _Margin(
-            max(half, _LEAST_MARGIN), f"half of the {format_share(around.level)} interval for other {around.over}"
-        )
+        return (max(half, _LEAST_MARGIN), f"half of the {format_share(around.level)} interval for other {around.over}")
     distance = measurement.statistics[name].distance(measurement.values[name] or 0.0)
-    return _Margin(
+    return (
         max(_SHARE * abs(distance), _LEAST_MARGIN),
         f"{100 * _SHARE:g} % of the distance from neutral, {_LEAST_MARGIN:g} at least",
     )

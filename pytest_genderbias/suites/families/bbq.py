@@ -278,16 +278,16 @@ def _facts(found: BbqSet, made: bool) -> Facts:
 def _items(facts: Facts, answer: Answer, floor: float) -> dict[str, NDArray[np.generic]]:
     """Return what the figures are made of: an entry a question, and the reason why no bias has a value."""
     picked = picked_of(answer)
-    found = leanings(picked.picked, facts["target"], facts["other"], facts["label"], facts["negative"])
+    lean, chosen, right = leanings(picked.picked, facts["target"], facts["other"], facts["label"], facts["negative"])
     biased = np.where(facts["negative"], facts["target"], facts["other"])
     answered = picked.picked.sum(axis=1)
     items: dict[str, NDArray[np.generic]] = {
         "template": facts["template"],
         "asked": facts["asked"],
         "groups": facts["groups"],
-        "lean": found.lean,
-        "chosen": found.chosen,
-        "right": found.right,
+        "lean": lean,
+        "chosen": chosen,
+        "right": right,
         "answered": answered,
         "ambiguous": facts["ambiguous"].astype(np.int8),
         "fits": np.where(facts["ambiguous"], -1, facts["label"] == biased).astype(np.int8),
