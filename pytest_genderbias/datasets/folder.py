@@ -10,10 +10,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand
-from pytest_genderbias.text.printable import brief, expected_instead
+from pytest_genderbias.text.printable import brief, expected_instead, refuse_unknown_name
 
 #: Files that belong together, each a path or pattern relative to the data folder.
 Choice = tuple[str, ...]
@@ -132,10 +132,10 @@ class DataFolder:
             UnknownNameError: no data set, or no split of it, has that name.
             MissingDataError: the files are missing; the message names them, the folder, the source and an alternative.
         """
-        _refuse_unknown(name, DATA_SETS, "data set")
+        refuse_unknown_name(name, DATA_SETS, f"no data set is called {brief(name)}")
         data = DATA_SETS[name]
         if split is not None:
-            _refuse_unknown(split, data.splits, f"split of {name}")
+            refuse_unknown_name(split, data.splits, f"no split of {name} is called {brief(split)}")
         splits = [split] if split is not None else [s for s in data.splits if s != "train"]
         for candidate in splits if self.root is not None else ():
             for choice in data.splits[candidate]:
@@ -175,8 +175,3 @@ class DataFolder:
 
 def _in_words(choice: Choice) -> str:
     return choice[0] if len(choice) == 1 else f"{choice[0]} and the {len(choice) - 1} files beside it"
-
-
-def _refuse_unknown(name: str, names: Mapping[str, object], what: str) -> None:
-    if name not in names:
-        raise UnknownNameError(f"no {what} is called {brief(name)}; {expected_instead(name, names)}")

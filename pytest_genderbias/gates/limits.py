@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_genderbias.errors import GateError, UndefinedError, UnknownNameError
+from pytest_genderbias.errors import GateError, UndefinedError
 from pytest_genderbias.gates.judgement import Judgement, LimitFacts, decide, make_judgement
 from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.verdicts import (
@@ -31,7 +31,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, restart_i
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.numbers import approximate, format_bounds, format_share
-from pytest_genderbias.text.printable import expected_instead
+from pytest_genderbias.text.printable import refuse_unknown_name
 
 if TYPE_CHECKING:  # which imports all families
     from pytest_genderbias.measurement.carry_out import Until
@@ -156,8 +156,7 @@ def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Sta
     """
     by_statistic: dict[str, tuple[Limit, ...]] = {}
     for name, limit in limits:
-        if name not in statistics:
-            raise UnknownNameError(f"no statistic {name!r}; {expected_instead(name, statistics, 'there are')}")
+        refuse_unknown_name(name, statistics, f"no statistic {name!r}", "there are")
         limit.check_fits(name, statistics[name])
         by_statistic[name] = (*by_statistic.get(name, ()), limit)
     return {name: AllDecided(some, statistics[name]) for name, some in by_statistic.items()}

@@ -11,7 +11,7 @@ from html import escape
 from numbers import Number
 from typing import Annotated, Any, NoReturn
 
-from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.plain_data import (
@@ -32,7 +32,7 @@ from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Example, Examples, Record
 from pytest_genderbias.text.columns import one_line
 from pytest_genderbias.text.numbers import format_bounds, format_decimals
-from pytest_genderbias.text.printable import brief, expected_instead
+from pytest_genderbias.text.printable import brief, refuse_unknown_name
 from pytest_genderbias.text.schema import at_least, field_hints, read_value
 
 SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over
@@ -213,10 +213,8 @@ class Measurement:
         Raises:
             UnknownNameError: the suite has no such statistic.
         """
-        if name is not None and name not in self.values:
-            raise UnknownNameError(
-                f"{self.suite} has no statistic {name!r}; {expected_instead(name, self.values, 'it has')}"
-            )
+        if name is not None:
+            refuse_unknown_name(name, self.values, f"{self.suite} has no statistic {name!r}", "it has")
         return name or self.main
 
     def worst(self, most: int) -> list[Record]:

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.located_yaml import plain, read_yaml
-from pytest_genderbias.text.printable import expected_instead
+from pytest_genderbias.text.printable import refuse_unknown_name
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, YamlValue, read_value, refuse_unknown, take
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -170,8 +170,7 @@ def load_paper(name: str) -> PaperConfig:
         UnknownNameError: there is no such paper.
         DataFileError: a config is wrong; the message names file and line.
     """
-    if name not in paper_names():
-        raise UnknownNameError(f"no paper is called {name!r}; {expected_instead(name, paper_names())}")
+    refuse_unknown_name(name, paper_names(), f"no paper is called {name!r}")
     folder = CONFIGS / name
     listing = read_yaml(folder / RUNS)
     refuse_unknown(listing, ("title", "order", "runs"), "the runs of a paper")
@@ -225,8 +224,7 @@ def load_table(paper: str, name: str) -> Table:
         UnknownNameError: the paper has no such table, or there is no such paper.
     """
     tables = load_paper(paper).tables
-    if name not in tables:
-        raise UnknownNameError(f"{paper} has no {name!r}; {expected_instead(name, tables)}")
+    refuse_unknown_name(name, tables, f"{paper} has no {name!r}")
     return tables[name]
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.suites.about import SuiteAbout, read_about
 from pytest_genderbias.suites.ask import Asking
 from pytest_genderbias.suites.cases import Answers, Question
 from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options, Statistic
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text import schema
-from pytest_genderbias.text.printable import expected_instead
+from pytest_genderbias.text.printable import refuse_unknown_name
 from pytest_genderbias.text.schema import Count, LocatedMap, Rule, at_least, check_setting, words
 
 _TABLE = re.compile(r".+\.(?:(?:jsonl|csv|tsv)(?:\.gz)?|parquet)", re.IGNORECASE)
@@ -147,10 +146,7 @@ def resolve_options(options: Mapping[str, Option], chosen: Mapping[str, object],
         SettingError: an option does not accept its value.
     """
     for name in chosen:
-        if name not in options:
-            raise UnknownNameError(
-                f"{what} has no option {name!r}; {expected_instead(name, sorted(options), 'it has')}"
-            )
+        refuse_unknown_name(name, sorted(options), f"{what} has no option {name!r}", "it has")
     values = {name: chosen.get(name, option.default) for name, option in options.items()}
     for name, value in values.items():
         check_setting(f"option {name!r} of {what}", options[name].hint, value)

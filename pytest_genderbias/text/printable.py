@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
+from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.text.normal_form import folded
 
@@ -169,3 +170,13 @@ def _kin(name: str, known: Iterable[str]) -> list[str]:
 
 def _plain(name: str) -> str:
     return folded(name).replace("_", "-")
+
+
+def refuse_unknown_name(name: str, known: Collection[str], lead: str, otherwise: str = "expected one of") -> None:
+    """Refuse a name that is not known; ``lead`` says so, and :func:`expected_instead` what may have been meant.
+
+    Raises:
+        UnknownNameError: it is not.
+    """
+    if name not in known:
+        raise UnknownNameError(f"{lead}; {expected_instead(name, known, otherwise)}")

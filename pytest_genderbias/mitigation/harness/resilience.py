@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import AFTER, BEFORE
@@ -31,11 +31,7 @@ from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import parse_value
 from pytest_genderbias.text.numbers import format_decimals
-from pytest_genderbias.text.printable import expected_instead, markdown_table
-
-if TYPE_CHECKING:
-    pass
-
+from pytest_genderbias.text.printable import markdown_table, refuse_unknown_name
 
 K = TypeVar("K")
 Frozen = str | int
@@ -129,11 +125,9 @@ class Resilience(Stored):
         return {key: entry["values"].get(f"{self.suite}/{name}") for key, entry in entries.items()}
 
     def _known(self, statistic: str | None) -> str:
-        if statistic is not None and statistic not in self.statistics:
-            raise UnknownNameError(
-                f"{self.suite} has no statistic {statistic!r}; {expected_instead(statistic, self.statistics, 'it has')}"
-            )
-        return statistic or self.main
+        name = statistic or self.main
+        refuse_unknown_name(name, self.statistics, f"{self.suite} has no statistic {name!r}", "it has")
+        return name
 
 
 def resilience(
@@ -317,11 +311,9 @@ def carry_out(values: Mapping[str, Any]) -> int:
             raise SettingError(f"two models are called {name}; name them: before=./a after=./b")
         models[name] = text
     suite, statistic = load_suite(values["suite"]), values["statistic"]
-    if statistic is not None and statistic not in suite.family.statistics:
-        raise UnknownNameError(
-            f"{suite.name} has no statistic {statistic!r}; "
-            f"{expected_instead(statistic, suite.family.statistics, 'it has')}"
-        )
+    if statistic is not None:
+        known = suite.family.statistics
+        refuse_unknown_name(statistic, known, f"{suite.name} has no statistic {statistic!r}", "it has")
     data = values["data"] and Path(values["data"])
     recipe = resolve_recipe(parse_value(values["recipe"], "--recipe"), data or None)
     settings = {key: values[key] for key in ("data", "limit") if values[key] is not None}

@@ -11,11 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.recipes.settings import RANGES, TrainingSettings
-from pytest_genderbias.text.printable import expected_instead
+from pytest_genderbias.text.printable import refuse_unknown_name
 from pytest_genderbias.text.schema import check_setting, field_hints, without_null
 
 Made = TypeVar("Made")
@@ -162,8 +162,7 @@ def recipe_settings(name: str) -> tuple[str, ...]:
 
 
 def _look_up(table: Mapping[str, Callable[[], type[Made]]], role: str, name: str) -> type[Made]:
-    if name not in table:
-        raise UnknownNameError(f"no {role} is called {name!r}; {expected_instead(name, table, 'there are')}")
+    refuse_unknown_name(name, table, f"no {role} is called {name!r}", "there are")
     return table[name]()
 
 
