@@ -4,8 +4,9 @@ measurements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from pytest_genderbias.errors import SettingError
@@ -27,7 +28,7 @@ from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.executor import Executor
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.scoring.shared_scores import SharedScores
-from pytest_genderbias.suites.suite import LoadedSuites, Suite
+from pytest_genderbias.suites.suite import Suite, load_suite
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
 
@@ -120,7 +121,7 @@ class Runner:
     ) -> None:
         """Keep the settings; nothing is loaded yet."""
         #: Loads each suite of the run once, by the name of a packaged suite or the path of a file.
-        self.suites = LoadedSuites()
+        self.suites: Callable[[str], Suite] = cache(load_suite)
         self.score = score or RunSettings()
         #: Loads the models of the run, and keeps one in memory.
         self.models = RunModels(load or LoadSettings(), threads, self.score.cache)
@@ -231,7 +232,7 @@ class Runner:
         return self._carried_out(loaded, model, request, null=request.score.null)
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
-        return suite if isinstance(suite, Suite) else self.suites(suite)
+        return suite if isinstance(suite, Suite) else self.suites(str(suite))
 
     def _request(self, suite: Suite, settings: Mapping[str, object]) -> _Request:
         """Return the settings of a measurement: the run's, its options for the suite, then those of the caller."""

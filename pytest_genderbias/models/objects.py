@@ -27,7 +27,6 @@ from pytest_genderbias.models.protocols import (
     CausalLM,
     ChatModel,
     CoreferenceScorer,
-    Fingerprinted,
     MaskedLM,
     PairClassifier,
     PairRegressor,
@@ -127,7 +126,7 @@ def wrap_object(target: object, spec: ModelSpec | None = None, samples: int | No
     kind = type(target).__name__
     spec = spec or ModelSpec(kind, kind, "object", kind)
     try:
-        fingerprint = target.fingerprint if isinstance(target, Fingerprinted) else None
+        fingerprint = getattr(target, "fingerprint", None)
         role = _role_of_object(target, spec.name)
     except BiasError:
         raise

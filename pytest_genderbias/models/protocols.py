@@ -27,13 +27,6 @@ class Backend:
 
 
 @runtime_checkable
-class Fingerprinted(Protocol):
-    """Has a text that changes whenever its scores can; ``None`` without one."""
-
-    fingerprint: str | None
-
-
-@runtime_checkable
 class MaskedLM(Protocol):
     """Scores words at one mask in a sentence."""
 

@@ -202,17 +202,3 @@ def _read_clusters(data: LocatedMap, folder: Path) -> dict[str, str]:
                 )
             of_units[unit] = cluster
     return of_units
-
-
-class LoadedSuites:
-    """Suites by the name of a packaged suite or the path of a file, each loaded once."""
-
-    def __init__(self) -> None:
-        """Load nothing yet."""
-        self._suites: dict[str, Suite] = {}
-
-    def __call__(self, name: str | Path) -> Suite:
-        """Return a suite. Errors as :func:`load_suite`."""
-        if str(name) not in self._suites:
-            self._suites[str(name)] = load_suite(name)
-        return self._suites[str(name)]
