@@ -33,16 +33,16 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_346, 42_000),
-    "lines of core and plugin": (37_311, 23_000),
+    "lines of code": (55_297, 42_000),
+    "lines of core and plugin": (37_278, 23_000),
     "modules": (394, 310),
-    "classes": (623, 520),
-    "dataclasses": (380, 280),
+    "classes": (618, 520),
+    "dataclasses": (377, 280),
     "own imports of a module, mean": (6.98, 4.5),  # thirty small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (8, 10),
-    "modules of one printed row": (156, 100),
-    "functions of one printed row": (1_500, 600),
+    "modules of one printed row": (153, 100),
+    "functions of one printed row": (1_494, 600),
     "deepest stack of one printed row": (34, 18),
 }
 _CODE_OF_NOBODY = {
