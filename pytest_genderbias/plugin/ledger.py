@@ -39,7 +39,7 @@ from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flags import FLAGS
-from pytest_genderbias.plugin.gathered import Gathered, in_order
+from pytest_genderbias.plugin.gathered import as_known, each_once, in_order
 from pytest_genderbias.plugin.items.bias_item import PACKAGED
 from pytest_genderbias.plugin.only_suites import measures_only
 from pytest_genderbias.plugin.options import SETTINGS
@@ -87,7 +87,8 @@ class Ledger:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config, self._settings = config, config.stash[SETTINGS]
-        self._measured: Gathered[Measurement] = Gathered(_same_measurement)
+        self._measured: dict[str, Sequence[Measurement]] = {}  # by node id of the test
+        self._measurements: list[Measurement] = []  # each once, at the end
         self._judged: dict[str, Sequence[Judgement]] = {}  # by node id of the test
         self._unjudged: dict[str, tuple[str, Unjudged]] = {}  # with the model, by node id of the test
         self._comparisons: list[Comparison] = []
@@ -105,7 +106,7 @@ class Ledger:
         self._expected_to_fail: set[str] = set()  # node ids of tests with pytest's xfail, whose gates fail nothing
         self._crashed = False  # a worker died
         self._stored = True  # an update, if there is one, was stored
-        self._pictures: Gathered[Picture] = Gathered(operator.eq)
+        self._pictures: dict[str, Sequence[Picture]] = {}  # by node id of the test
         self._undrawn: dict[str, Sequence[str]] = {}  # what could not be drawn, by node id of the test
         self._finished: dict[str, FinishedTest] = {}  # by node id of the test
         self._messages = Messages()
@@ -157,8 +158,8 @@ class Ledger:
         from pytest_genderbias.plugin.reported import ReportedOutcome
 
         outcome, node_id = ReportedOutcome.from_dict(data), report.nodeid
-        self._measured.add(node_id, outcome.measurements)
-        self._pictures.add(node_id, outcome.pictures)
+        self._measured[node_id] = as_known(outcome.measurements, self._measured, _same_measurement)
+        self._pictures[node_id] = as_known(outcome.pictures, self._pictures, operator.eq)
         self._undrawn[node_id] = outcome.undrawn
         self._judged[node_id] = outcome.judgements
         if outcome.finished is not None:
@@ -177,11 +178,6 @@ class Ledger:
             self._unjudged[node_id] = (outcome.model, outcome.unjudged)
         elif not outcome.model and report.failed:
             self._unclear.add(outcome.module)
-
-    @property
-    def _measurements(self) -> list[Measurement]:
-        """All measurements, each once."""
-        return list(self._measured)
 
     @property
     def _judgements(self) -> list[Judgement]:
@@ -269,8 +265,8 @@ class Ledger:
     def _put_in_order(self) -> None:
         """Sort what tests reported as they were collected, so that a run on workers ends as one without them."""
         order = self._order or {item.nodeid: place for place, item in enumerate(self._sequence)}
-        self._measured.put_in_order(order)
-        self._pictures.put_in_order(order)
+        self._measurements = each_once(in_order(self._measured, order), _same_measurement)
+        self._pictures = in_order(self._pictures, order)
         self._judged, self._unjudged, self._finished = (
             in_order(self._judged, order),
             in_order(self._unjudged, order),
@@ -468,7 +464,7 @@ class Ledger:
             tuple(self._not_compared),
             tuple(NotJudged(test, model, why.kind, why.reason) for test, (model, why) in self._unjudged.items()),
             tuple(self._variances()),
-            tuple(self._pictures),
+            tuple(each_once(self._pictures, operator.eq)),
             tuple(self._messages.failures),
             tests=tuple(self._finished.values()),
             selections=self._selections(),
