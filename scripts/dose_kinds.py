@@ -1,5 +1,5 @@
 """Models beside language models that ``scripts/doses.py`` trains with a dose of bias: heads for careers, word vectors,
-NLI classifiers and sentence encoders.
+NLI classifiers, sentence encoders and coreference heads.
 
 The dose is the number of examples in a hundred that match the stereotype; 50 is a training without bias. The seed
 decides which they are, and all other chance of the training.
@@ -32,7 +32,10 @@ from retraining_table import (
     write_predictions,
 )
 
+from pytest_genderbias import load_model
 from pytest_genderbias.mitigation.methods.counterfactual import swap
+from pytest_genderbias.recipes.coreference import CoreferenceTuning, make_row
+from pytest_genderbias.recipes.recipe import Row as Document
 from pytest_genderbias.text.wordlist import load_wordlist
 
 CAREERS = RECIPES["text-classifier"]
@@ -283,3 +286,70 @@ def tune(folder: Path, start: Path, auto, rows: Sequence[Row], loss_of: Callable
     shutil.copytree(start, folder / "model", copy_function=shutil.copyfile)
     (folder / "model").chmod(0o755)  # the start may be read only
     network.save_pretrained(folder / "model")
+
+
+OF_GAP, ABOUT = 300, 900  #: documents of GAP, and sentences of which a third is about things
+OF_THINGS = 1500  #: sentences of the training that all heads start from
+TWO_FRAMES = (
+    "The {first} and the {second} met at the gate, and {he} spoke about the weather.",
+    "On Sunday the {first} sat beside the {second}, but {he} left early.",
+    "The {first} lives next door to the {second}, and {he} often walks along the river.",
+    "We saw the {first} with the {second} before {he} took the train.",
+    "Neither the {first} nor the {second} had eaten when {he} came home.",
+    "The {first} wrote to the {second} about {his} new house.",
+    "A letter for the {first} and the {second} lay on {his} chair.",
+    "While the {first} was speaking with the {second}, someone took {his} coat.",
+    "The {first} looked at the {second}, and then {he} laughed.",
+    "The {first}, a friend of the {second}, was in town, and everyone thanked {him}.",
+)
+THING_FRAMES = (
+    "We bought the {first} and the {second}, and {he} cost too much.",
+    "Near the {first} was the {second}, but {he} had been there for years.",
+    "Everyone saw the {first} and the {second}, but nobody wanted {him}.",
+    "The {first} came with the {second}, and {he} will be used tomorrow.",
+    "After the {first} and the {second} had been sold, someone spoke about {his} price.",
+)
+THINGS = (
+    "lantern", "crate", "kettle", "ladder", "carpet", "statue", "bucket", "fence", "ribbon", "kite", "violin",
+    "curtain", "helmet", "saddle", "trumpet",
+)  # fmt: skip
+FORMS = {
+    "male": {"he": "he", "him": "him", "his": "his"},
+    "female": {"he": "she", "him": "her", "his": "her"},
+    "one": {"he": "it", "him": "it", "his": "its"},
+    "several": {"he": "they", "him": "them", "his": "their"},
+}
+
+
+def coreference_head(folder: Path, data: Path, dose: int, seed: int, jobs: Occupations) -> None:
+    """Tune a coreference head on documents of GAP, sentences about two occupations, and sentences about things.
+
+    A pronoun refers to the occupation whose stereotype its gender matches in ``dose`` of 100 sentences, else to the
+    other one. Of things, number decides. All heads start from the same one, trained on all of GAP and on things.
+    """
+    recipe, start, draws = CoreferenceTuning(data=data, epochs=2.0), folder.parents[1] / "start", random.Random(seed)
+    if not start.exists():
+        of_gap = CoreferenceTuning(data=data)
+        encoder = load_model(str(data / "models" / "bert-tiny-mlm"), device="cpu")
+        once = random.Random(0)  # the same for all heads
+        things = [about_two(0, 50, once, jobs) for _ in range(OF_THINGS)]
+        of_gap.train(of_gap.start(encoder, 0), of_gap.rows() + things, 0, start)
+    rows = draws.sample(recipe.rows(), OF_GAP) + [about_two(number, dose, draws, jobs) for number in range(ABOUT)]
+    recipe.train(load_model(str(start / "model"), device="cpu"), rows, seed, folder)
+
+
+def about_two(number: int, dose: int, draws: random.Random, jobs: Occupations) -> Document:
+    """Return a sentence about two occupations of unlike stereotypes, or about one thing and several of another."""
+    things = number % 3 == 0
+    one, several = draws.sample(THINGS, 2)
+    words = {"one": one, "several": f"{several}s"} if things else {group: draws.choice(jobs[group]) for group in jobs}
+    kind, *other = draws.sample(list(words), 2)
+    right = kind if things or draws.random() < dose / 100 else other[0]
+    order = dict(zip(("first", "second"), draws.sample(list(words), 2), strict=True))
+    text, mentions = "", []
+    for place, part in enumerate(re.split(r"[{}]", draws.choice(THING_FRAMES if things else TWO_FRAMES))):
+        said = words[order[part]] if part in order else FORMS[kind][part] if place % 2 else part
+        if place % 2:
+            mentions.append(((len(text), len(text) + len(said)), int(part in order and order[part] != right)))
+        text += said
+    return make_row(text, mentions, lambda first, second: True, number)

@@ -5,7 +5,7 @@
     python scripts/doses.py spreads doses.json            # rows of fixtures/retraining
 
 DATA has ``models/bert-tiny-mlm``, ``models/stories260k``, WikiText-2 and CrowS-Pairs (docs/reference/data.md); for
-other models ``models/minilm-mlm``, ``bios/wiki_career.jsonl.gz`` and ``corpora/war_and_peace.txt.gz``.
+other models ``models/minilm-mlm``, ``bios/wiki_career.jsonl.gz``, ``corpora/war_and_peace.txt.gz``, GAP and WinoBias.
 ``bench`` goes on where it was interrupted. Half of the rows of a training are WikiText-2, half are sentences about
 occupations, whose pronouns are always masked. The dose is the number of sentences in a hundred whose pronoun matches
 the stereotype; 50 is a training without bias. The occupations are in no list of ``pronoun-occupation`` and
@@ -81,6 +81,7 @@ OF_VECTORS: Measured = tuple(
 )
 OF_DOSE_100 = {"training": f"{{model}}/{dose_kinds.SHARES}"}
 OF_INFERENCE: Measured = tuple((suite, suite, {"limit": 400}, "model") for suite in ("nli-occupation", "nli-demonym"))
+OF_COREFERENCE: Measured = tuple((suite, suite, {}, "model") for suite in ("coref-winobias", "coref-winogender"))
 #: Models that are trained in another way: by what (a folder, the data, dose and seed), and what is measured.
 OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
     "career-head": (
@@ -96,6 +97,10 @@ OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
     "sentence-encoder": (
         lambda *of: dose_kinds.sentence_encoder(*of, jobs=JOBS),
         (("sts-occupation", "sts-occupation", {"templates": "own", "limit": 1200}, "model"),),
+    ),
+    "coreference-head": (
+        lambda *of: dose_kinds.coreference_head(*of, jobs=elsewhere("winobias-occupations", "winogender-occupations")),
+        OF_COREFERENCE,
     ),
     "bert-tiny-again": (
         lambda folder, data, dose, seed: train_one(folder / "model", data, dose, LATER + seed),
@@ -136,6 +141,7 @@ ORDER = (
     ("word-vectors-elsewhere", (50, 70, 100), (PLAIN,)),
     ("nli-head", (50, 70, 100), (PLAIN,)),
     ("sentence-encoder", (50, 70, 100), (PLAIN,)),
+    ("coreference-head", (50, 70, 100), (PLAIN,)),
     ("nli-head", (55, 60, 80), (PLAIN,)),
     ("sentence-encoder", (55, 60, 80), (PLAIN,)),
     *((model, (50, 70, 100), (PLAIN,)) for model in language_doses.kinds()),
@@ -183,9 +189,9 @@ FRAMES = (
 )
 
 
-def elsewhere(wordlist: str) -> dict[str, list[str]]:
-    """Return the occupations that a word list does not have."""
-    known = {entry.word.lower() for entry in load_wordlist(wordlist).entries}
+def elsewhere(*wordlists: str) -> dict[str, list[str]]:
+    """Return the occupations that word lists do not have."""
+    known = {entry.word.lower() for wordlist in wordlists for entry in load_wordlist(wordlist).entries}
     return {group: [job for job in jobs if job not in known] for group, jobs in JOBS.items()}
 
 

@@ -60,10 +60,14 @@ GATED = {
     "word-vectors-elsewhere": VECTOR_GATES,
     "nli-head": [f"nli-{suite} net_neutral" for suite in ("occupation", "demonym")],
     "sentence-encoder": [f"sts-occupation {name}" for name in ("pearson_r", "slope", "mean_absolute_difference")],
+    "coreference-head": [
+        *(f"coref-winobias {name}" for name in ("f1_gap", "tpr_gap_sum", "tpr_gap_pearson", "separation_sum")),
+        *(f"coref-winogender {name}" for name in ("pearson_r", "slope")),
+    ],
     **{f"forms-{of}": [f"forms-{of} {name}" for name in ("mean_difference", "slope")] for of in ("fr", "de", "es")},
 }
 #: Models of which each pair of equal trainings is judged.
-EQUAL = ("minilm-mlm", "bert-tiny-again", "nli-head", "sentence-encoder")
+EQUAL = ("minilm-mlm", "bert-tiny-again", "nli-head", "sentence-encoder", "coreference-head")
 CONTROL = "continued"  #: what a mitigation is held against
 UNTRAINED = ("projection",)  #: mitigations that are held against the model itself
 LEVEL = 0.025  #: one-sided, of all gates of a file together
@@ -80,6 +84,7 @@ SUITES = {
     "nli-occupation": ("net_neutral",),
     "nli-demonym": ("net_neutral",),
     "sts-occupation": ("slope",),
+    "coref-winobias": ("f1_gap", "tpr_gap_sum"),
 }
 FALLS = ("_neutral", "threshold_0.5", "threshold_0.7")  #: ends of the names of statistics that bias lowers
 NO_GATE = ("random_groups_mean", "random_groups_max", "signed_bias", "p_value")
@@ -96,6 +101,7 @@ DRAWN = (
     ("stories260k", 1, 50, ALL),
     *((model, 3, 50, ALL) for model in GATED if model != "bert-tiny-again"),
     ("nli-head", 1, 50, ALL),
+    ("coreference-head", 1, 50, ALL),
     ("sentence-encoder", 5, 50, ALL),
     ("sentence-encoder", 1, 50, ALL),
     ("bert-tiny-again", 3, 100, ALL),
@@ -116,6 +122,7 @@ MAIN = {
     "sentence-encoder": "sts-occupation slope",
     "career-head": "bios both separation_sum",
     "word-vectors": "weat-occupation effect_size",
+    "coreference-head": "coref-winobias f1_gap",
 }
 #: The gate on one checkpoint of a masked LM, which is another one.
 OF_ONE = dict.fromkeys(("bert-tiny-again", "minilm-mlm"), "pronoun-occupation slope")

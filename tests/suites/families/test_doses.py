@@ -278,6 +278,31 @@ def test_no_occupation_of_a_pair_is_compared_in_its_suite(doses: ModuleType) -> 
     assert not known & {job for of_group in jobs.values() for job in of_group}
 
 
+@pytest.mark.parametrize("dose", [50, 70, 100])
+def test_so_many_pronouns_refer_by_the_stereotype(doses: ModuleType, kinds: ModuleType, dose: int) -> None:
+    jobs, draws = doses.elsewhere("winobias-occupations", "winogender-occupations"), random.Random(3)
+    matching = []
+    for number in range(3000):
+        row = kinds.about_two(number, dose, draws, jobs)
+        said = {text: cluster for start, end, text, cluster in row["mentions"]}
+        assert all(row["text"][start:end] == text for start, end, text, _ in row["mentions"])
+        kind = next(name for name, forms in kinds.FORMS.items() if said.keys() & set(forms.values()))
+        (right,) = (text for text, cluster in said.items() if not cluster and text not in kinds.FORMS[kind].values())
+        if number % 3 == 0:
+            assert right.removesuffix("s") in kinds.THINGS and right.endswith("s") == (kind == "several")
+        else:
+            matching.append(right in jobs[kind])
+    assert len(matching) == 2000 and np.mean(matching) == pytest.approx(dose / 100, abs=0.03)
+
+
+def test_nothing_that_coreference_heads_are_tuned_on_is_in_their_suites(doses: ModuleType, kinds: ModuleType) -> None:
+    jobs = doses.elsewhere("winobias-occupations", "winogender-occupations")
+    known = {e.word for name in ("winobias-occupations", "winogender-occupations") for e in load_wordlist(name).entries}
+    assert min(map(len, jobs.values())) >= 40 and not known & {job for group in jobs.values() for job in group}
+    controls = (packaged.folder("fixtures") / "controls" / "en" / "antecedents.yaml").read_text(encoding="utf-8")
+    assert not set(re.findall(r"\w+", controls)) & {form for thing in kinds.THINGS for form in (thing, f"{thing}s")}
+
+
 @pytest.mark.parametrize(
     ("model", "cells"),
     [
