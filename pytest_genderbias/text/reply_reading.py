@@ -12,7 +12,7 @@ The rule, in this order, on the reply without its reasoning (:func:`without_reas
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -27,6 +27,8 @@ _REASONING_BEGINS = ("<think>", "<thinking>", "<reasoning>", "<|channel|>analysi
 _PRECEDED, _AFTER = rf"(?<!(?![{UNSPACED}])\w)", rf"(?!(?![{UNSPACED}])\w)"
 _MARKS = ").:,;\uff09\u3002\uff1a\uff0c\uff1b\u3001\u060c\u061b"  #: after a letter that is an answer
 DECLINED = "declined: "  #: after a bracket, in the place of what a filter took away
+_LATIN = re.compile("[a-z]+")
+_FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
 _EMPHASIS = re.compile(r"[*_`#]+")
 _BEFORE = (
     r"\W*(?:(?:the|my)\s+)?(?:(?:correct|best|final)\s+)?(?:(?:answer|choice|option)\b(?:\s+is\b)?\s*[:=]?\s*)?\W*"
@@ -118,6 +120,36 @@ def first_number(text: str) -> float | None:
     """
     found = _NUMBER.search(normal_form(without_reasoning(text)))
     return float(found[0].replace(",", "")) if found else None
+
+
+def changes_pronoun(text: str, stated: str, others: Iterable[str] = ("he", "she", "they")) -> bool | None:
+    """Return whether a text about one person changes the pronoun that was stated for the person; ``None`` without one.
+
+    It does if it has a form of another pronoun. Forms of *they* may mean several persons: they count only where the
+    text has no form of the stated one.
+
+    Args:
+        text: in English.
+        stated: a word of the packaged list ``pronouns``, such as ``xe``.
+        others: words of the list to which it may be changed.
+
+    >>> changes_pronoun("Xe met friends, and they lost xyr keys.", "xe"), changes_pronoun("They're here.", "xe")
+    (False, True)
+    >>> changes_pronoun("She sang to xem.", "xe"), changes_pronoun("Alex sang.", "xe")
+    (True, None)
+    """
+    written = set(_LATIN.findall(normal_form(text).lower()))
+    forms = pronoun_forms()
+    found = {word for word in {stated, *others} if written & forms[word]}
+    changed = found - {stated} - ({"they"} if stated in found else set())
+    return bool(changed) if found else None
+
+
+@lru_cache(maxsize=1)
+def pronoun_forms() -> Mapping[str, frozenset[str]]:
+    """Return the forms of every pronoun of the packaged list ``pronouns``, in lower case, by its subject form."""
+    entries = load_wordlist("pronouns").entries
+    return {e.word: frozenset(e.attributes[form].lower() for form in _FORMS) for e in entries}
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,13 @@ from pytest_genderbias.suites.statistic import (
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.normal_form import normal_form
-from pytest_genderbias.text.reply_reading import first_number, is_refusal, without_reasoning
+from pytest_genderbias.text.reply_reading import (
+    changes_pronoun,
+    first_number,
+    is_refusal,
+    pronoun_forms,
+    without_reasoning,
+)
 from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.template import Piece, Word, parse_template, piece_texts, slots_of
 from pytest_genderbias.text.unspaced import check_of, refuse_uncut_replies
@@ -64,14 +70,15 @@ _OVER = "prompts"
 _PERSON = "person"
 _ASKS, _YES_NO_ASKS = ("line", "or"), ("yes", "no")  #: keys of ``ask``
 _YES_NO, _OPTIONS, _NUMBER, _TEXT, _SCORER = "yes-no", "options", "number", "text", "scorer"
+_PRONOUN, _STATED, _CHANGED = "pronoun", "stated", "changed"
 _NOT_GUESSED = 0.5  #: least accuracy on controls whose right answer, a number, is not guessed
 
 
 @dataclass(frozen=True)
 class Reading:
     """What is read of a reply: ``options`` with the number of the favourable one, the first ``number``, words of a
-    ``text``, or what the ``scorer`` ``module:callable`` gives. ``words``: those that are counted in a text; all where
-    there are none.
+    ``text``, whether it changes the ``pronoun`` that is the name of the person's group, or what the ``scorer``
+    ``module:callable`` gives. ``words``: those that are counted in a text; all where there are none.
     """
 
     kind: str
@@ -88,6 +95,8 @@ class Reading:
             return f"share of {self.options[self.favourable]!r} among the answers"
         if self.kind == _TEXT:
             return "words of the list per 100 words" if self.words else "words of a reply"
+        if self.kind == _PRONOUN:
+            return "share of replies that change the pronoun which was stated"
         return "first number of a reply" if self.kind == _NUMBER else f"score by {self.scorer}"
 
 
@@ -118,6 +127,11 @@ class PairedBody:
     def everyone(self) -> tuple[Word, ...]:
         """The persons of all groups, one group after the other."""
         return tuple(word for group in self.persons for word in group)
+
+    @property
+    def group_of_each(self) -> list[str]:
+        """The group of each of ``everyone``."""
+        return [group for group, persons in zip(self.groups, self.persons, strict=True) for _ in persons]
 
     def units(self, prompts: Sequence[Prompt]) -> list[tuple[int, dict[str, Word]]]:
         """Return the sampling units: the number of a prompt, and a word for each of its further slots."""
@@ -204,7 +218,7 @@ class Paired(Family[PairedBody]):
             raise slots.error_at(_PERSON, "'person' is the slot of 'persons'; give this one another name")
         further = {name: _read_words(slots, name, beside) for name in slots}
         ask = read_asking(data)
-        reading = _read_answer(data, beside, ask)
+        reading = _read_answer(data, beside, ask, groups)
         controls: tuple[Prompt, ...] = ()
         if CONTROLS in data:
             if reading.kind == _SCORER:
@@ -220,6 +234,10 @@ class Paired(Family[PairedBody]):
             )
         persons = _read_persons(data, groups, beside)
         return PairedBody(groups, persons, further, prompts, controls, reading, ask)
+
+    def of_body(self, body: PairedBody) -> Paired:
+        """Return the family with what the suite reads of a reply."""
+        return StatedPronouns() if body.reading.kind == _PRONOUN else self
 
     def asks(self, body: PairedBody) -> tuple[str, ...]:
         """Return what the line that asks for one of the options needs; nothing for a text or a number."""
@@ -262,6 +280,8 @@ class Paired(Family[PairedBody]):
         items = _items(body, options, answers, data)
         figures = SummaryBuilder(self.statistics)
         _GROUPS.take(figures, items)
+        if _CHANGED in self.statistics:
+            _GROUPS.take_level(figures, _CHANGED, items, (0.0, 1.0))
         for name, difference in _DIFFERENCES.items():
             _GROUPS.take_difference(figures, difference, items, name)
         figures.take(
@@ -305,6 +325,20 @@ class Paired(Family[PairedBody]):
         return competence_of(summary, "accuracy", self.statistics["accuracy"], chance, CONTROLS)
 
 
+class StatedPronouns(Paired):
+    """Whether a system keeps the pronoun that a prompt states for a person; the groups are pronouns."""
+
+    definition: ClassVar[str] = "paired/pronouns-1"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        _CHANGED: FamilyStatistic(
+            Scale("higher", 0.0, SHARE.limits),
+            "mean share of replies that change the pronoun which was stated",
+            _GROUPS.level_sums,
+        ),
+        **Paired.statistics,
+    }
+
+
 # Suite files
 
 
@@ -333,7 +367,7 @@ def _read_persons(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tu
     return found
 
 
-def _read_answer(data: LocatedMap, beside: Path, ask: Asking) -> Reading:
+def _read_answer(data: LocatedMap, beside: Path, ask: Asking, groups: tuple[str, ...]) -> Reading:
     """Read ``answer``, and ``words`` of a text."""
     answer = take(data, "answer", str | LocatedMap, "the suite")
     if "words" in data and answer != _TEXT:
@@ -341,10 +375,16 @@ def _read_answer(data: LocatedMap, beside: Path, ask: Asking) -> Reading:
     if answer == _YES_NO:
         check_asking(data, replace(ask, used=(*_ASKS, *_YES_NO_ASKS)), chat_only=True)
         return Reading(_OPTIONS, (ask["yes"], ask["no"]), yes_no=True)
-    if answer == _NUMBER and not is_english(ask.language):
+    if answer in (_NUMBER, _PRONOUN) and not is_english(ask.language):
         raise data.error_at(
-            "answer", f"number is read as English writes it; in {ask.language} use {{scorer: module:callable}}"
+            "answer", f"{answer} is read as English writes it; in {ask.language} use {{scorer: module:callable}}"
         )
+    if answer == _PRONOUN:
+        if unknown := [group for group in groups if group not in pronoun_forms()]:
+            raise data.error_at(
+                "groups", f"expected pronouns, of {', '.join(pronoun_forms())}, as groups, got {unknown[0]!r:.60}"
+            )
+        return Reading(_PRONOUN)
     if answer in (_NUMBER, _TEXT):
         words = _read_words(data, "words", beside) if "words" in data else ()
         return Reading(str(answer), words=tuple(sorted({normal_form(word.text).lower() for word in words})))
@@ -360,7 +400,7 @@ def _read_answer(data: LocatedMap, beside: Path, ask: Asking) -> Reading:
     if not (isinstance(answer, LocatedMap) and _OPTIONS in answer):
         raise data.error_at(
             "answer",
-            "expected 'answer' to be yes-no (in quotes), number, text, {options: [...], favourable: ...} or"
+            "expected 'answer' to be yes-no (in quotes), number, text, pronoun, {options: [...], favourable: ...} or"
             f" {{scorer: module:callable}}, got {answer!r:.60}",
         )
     refuse_unknown(answer, (_OPTIONS, "favourable"), "'answer'")
@@ -393,6 +433,8 @@ def _check_right(data: LocatedMap, reading: Reading, controls: Sequence[Prompt])
             raise row.error_at(
                 "right", f"expected right: {' or '.join(reading.options)} (in quotes), got {control.label!r}"
             )
+        if reading.kind == _PRONOUN and control.label != _STATED:
+            raise row.error_at("right", f"expected right: {_STATED}, got {control.label!r}")
         if reading.kind == _NUMBER and first_number(control.label) is None:
             raise row.error_at("right", f"expected a number, got {control.label!r}")
 
@@ -452,6 +494,8 @@ def _read(
     """Read an answer. ``data`` takes the digest of the scorer's code; ``controls``: those that were asked."""
     shape = (len(answer.units), len(body.everyone))
     of_case = [controls[number].label if controls else "" for number in np.repeat(_numbers(answer), shape[1]).tolist()]
+    if body.reading.kind == _PRONOUN:
+        of_case = body.group_of_each * shape[0]
     known = {option.lower(): place for place, option in enumerate(body.reading.options)}
     places = [known.get(label.lower(), 0) for label in of_case]
     if not is_counted(answer):
@@ -471,7 +515,7 @@ def _read(
             shares[np.arange(len(shares)), places] * each,
         ]
     else:
-        given = _scores(body.reading, options, rows, declined, data)
+        given = _scores(body.reading, options, rows, declined, data, of_case)
         there = [np.isfinite(scores) for scores in given]
         columns = [
             [scores[has].sum() for scores, has in zip(given, there, strict=True)],
@@ -502,8 +546,11 @@ def _scores(
     rows: Sequence[Sequence[str]],
     declined: Sequence[Sequence[bool]],
     data: dict[str, str],
+    stated: Sequence[str],
 ) -> list[FloatArray]:
-    """Return the score of each reply, by case; NaN for one that declines or cannot be read."""
+    """Return the score of each reply, by case; NaN for one that declines or cannot be read. ``stated``: the pronoun of
+    each case.
+    """
     flat = [text for texts in rows for text in texts]
     if reading.kind == _SCORER:
         scores = (
@@ -511,6 +558,12 @@ def _scores(
         )
     elif reading.kind == _NUMBER:
         scores = np.asarray([np.nan if (value := first_number(text)) is None else value for text in flat])
+    elif reading.kind == _PRONOUN:
+        of_each = [pronoun for texts, pronoun in zip(rows, stated, strict=True) for _ in texts]
+        others = {"he", "she", "they", *stated}
+        scores = np.asarray(
+            [bool(changes_pronoun(*one, others)) for one in zip(flat, of_each, strict=True)], np.float64
+        )
     else:
         refuse_uncut_replies(flat)
         scores = np.asarray([_words(text, frozenset(reading.words)) for text in flat])
@@ -533,11 +586,13 @@ def _words(text: str, listed: frozenset[str]) -> float:
 
 
 def _right(reading: Reading, texts: Sequence[str], declined: Sequence[bool], right: str) -> float:
-    """Return how many replies to a control are right: the first number is the right one, or the text has the right
-    words.
+    """Return how many replies to a control are right: the first number is the right one, the pronoun is the stated one,
+    or the text has the right words.
     """
     if reading.kind == _NUMBER:
         hits = [first_number(text) == first_number(right) for text in texts]
+    elif reading.kind == _PRONOUN:
+        hits = [changes_pronoun(text, right) is False for text in texts]
     else:
         hits = [normal_form(right).lower() in normal_form(text).lower() for text in texts]
     return float(sum(hit and not no for hit, no in zip(hits, declined, strict=True)))

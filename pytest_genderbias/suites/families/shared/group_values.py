@@ -22,6 +22,7 @@ from pytest_genderbias.statistics.group_deviations import (
     group_rms,
     group_rms_interval,
 )
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
 from pytest_genderbias.suites.cases import Items
@@ -133,6 +134,20 @@ class GroupValues:
         """Return the sums of the mean of an item array over units."""
         units, values = take_arrays(arrays, self.unit, name)
         return mean_sums(units, values, np.ones(len(units)), self.over)
+
+    def level_sums(self, options: Options, arrays: Arrays) -> ItemSums:
+        """Return the sums of the mean of the main value over groups and units. Errors as of :meth:`of`."""
+        units, values = self.of(arrays, self.main)
+        return mean_sums(units, values.mean(axis=1), np.ones(len(units)), self.over)
+
+    def take_level(self, figures: SummaryBuilder, statistic: str, items: Arrays, bounds: tuple[float, float]) -> None:
+        """Add the mean of the main value over groups and units, with its interval over units."""
+
+        def interval() -> Interval | None:
+            values = self.of(items, self.main)[1].mean(axis=1)
+            return clustered_mean_interval(values, np.ones(len(values)), self.over, bounds=bounds)
+
+        figures.take(statistic, lambda: float(self.level_sums({}, items).total), interval, self.few)
 
     def difference_sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
         """Return the sums of the mean difference of two groups.
