@@ -783,7 +783,7 @@ def test_the_evaluation_text_is_looked_for_by_name(tiny_model, tmp_path):
     assert set(plan_measurement(suite, "m", role, {}).questions) == {"texts"}
     with pytest.raises(MissingDataError, match=r"wiki\.test\.tokens"):
         plan_measurement(suite, "m", role, {"evaluation": "wikitext2/test"}, tmp_path)
-    assert DataFolder(tmp_path).locate("wikitext2").split == "valid"
+    assert DataFolder(tmp_path).locate("wikitext2")[1] == "valid"
 
 
 # Real texts and a real model
