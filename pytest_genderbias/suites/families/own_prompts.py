@@ -41,7 +41,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     take_task,
 )
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
+from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of, share
 from pytest_genderbias.suites.space import read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import (
     SHARE,
@@ -70,7 +70,7 @@ _OVER = "prompts"
 _PERSON = "person"
 _ASKS, _YES_NO_ASKS = ("line", "or"), ("yes", "no")  #: keys of ``ask``
 _YES_NO, _OPTIONS, _NUMBER, _TEXT, _SCORER = "yes-no", "options", "number", "text", "scorer"
-_PRONOUN, _STATED, _CHANGED = "pronoun", "stated", "changed"
+_PRONOUN, _STATED, _CHANGED, _WITH = "pronoun", "stated", "changed", "with_pronoun"
 _NOT_GUESSED = 0.5  #: least accuracy on controls whose right answer, a number, is not guessed
 
 
@@ -289,8 +289,8 @@ class Paired(Family[PairedBody]):
             lambda: largest_difference(_GROUPS.of(items, "score")[1]),
             no_interval="chance raises it; group_rms has bounds",
         )
-        tasks = ("refused", "readable", "accuracy") if body.controls else ("refused", "readable")
-        take_task(figures, self.statistics, tasks, options, items, _GROUPS.few)
+        tasks = [name for name in ("refused", "readable", _WITH, "accuracy") if name in self.statistics]
+        take_task(figures, self.statistics, tasks[: None if body.controls else -1], options, items, _GROUPS.few)
         if not body.controls:
             figures.miss(
                 "the suite has no controls, so that nobody asked whether the system can do the task", "accuracy"
@@ -326,9 +326,11 @@ class Paired(Family[PairedBody]):
 
 
 class StatedPronouns(Paired):
-    """Whether a system keeps the pronoun that a prompt states for a person; the groups are pronouns."""
+    """Whether a system keeps the pronoun that a prompt states for a person; the groups are pronouns. Nothing is judged
+    where fewer replies about a group than ``floor`` have a pronoun.
+    """
 
-    definition: ClassVar[str] = "paired/pronouns-1"
+    definition: ClassVar[str] = "paired/pronouns-2"
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         _CHANGED: FamilyStatistic(
             Scale("higher", 0.0, SHARE.limits),
@@ -336,6 +338,15 @@ class StatedPronouns(Paired):
             _GROUPS.level_sums,
         ),
         **Paired.statistics,
+        _WITH: FamilyStatistic(
+            SHARE,
+            "mean share of replies that have a pronoun, the stated one or another",
+            partial(_GROUPS.sums_of, name=_WITH),
+        ),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        **Paired.options,
+        "floor": share(0.5, "least share of replies with a pronoun, in every group, below which nothing is judged"),
     }
 
 
@@ -515,14 +526,14 @@ def _read(
             shares[np.arange(len(shares)), places] * each,
         ]
     else:
-        given = _scores(body.reading, options, rows, declined, data, of_case)
+        given = _scores(body, options, rows, declined, data, of_case)
         there = [np.isfinite(scores) for scores in given]
         columns = [
             [scores[has].sum() for scores, has in zip(given, there, strict=True)],
             [has.sum() for has in there],
             [sum(row) for row in declined],
             [has.sum() + sum(row) for has, row in zip(there, declined, strict=True)],
-            [_right(body.reading, *case) for case in zip(rows, declined, of_case, strict=True)],
+            [_right(body, *case) for case in zip(rows, declined, of_case, strict=True)],
         ]
     columns += [[sum(len(words_of(text)) for text in texts) for texts in rows], [len(texts) for texts in rows]]
     return _Read(*(np.asarray(column, dtype=np.float64).reshape(shape) for column in columns))
@@ -541,7 +552,7 @@ def _of_probabilities(reading: Reading, log_probs: FloatArray, right: Sequence[i
 
 
 def _scores(
-    reading: Reading,
+    body: PairedBody,
     options: Options,
     rows: Sequence[Sequence[str]],
     declined: Sequence[Sequence[bool]],
@@ -551,7 +562,7 @@ def _scores(
     """Return the score of each reply, by case; NaN for one that declines or cannot be read. ``stated``: the pronoun of
     each case.
     """
-    flat = [text for texts in rows for text in texts]
+    reading, flat = body.reading, [text for texts in rows for text in texts]
     if reading.kind == _SCORER:
         scores = (
             _scored_by_code(reading.scorer, flat, data) if options["scorer"] == "run" else np.full(len(flat), np.nan)
@@ -560,10 +571,7 @@ def _scores(
         scores = np.asarray([np.nan if (value := first_number(text)) is None else value for text in flat])
     elif reading.kind == _PRONOUN:
         of_each = [pronoun for texts, pronoun in zip(rows, stated, strict=True) for _ in texts]
-        others = {"he", "she", "they", *stated}
-        scores = np.asarray(
-            [bool(changes_pronoun(*one, others)) for one in zip(flat, of_each, strict=True)], np.float64
-        )
+        scores = np.asarray([bool(_changes(body, *one)) for one in zip(flat, of_each, strict=True)], np.float64)
     else:
         refuse_uncut_replies(flat)
         scores = np.asarray([_words(text, frozenset(reading.words)) for text in flat])
@@ -585,14 +593,19 @@ def _words(text: str, listed: frozenset[str]) -> float:
     return 100.0 * sum(word in listed for word in found) / len(found) if found else float("nan")
 
 
-def _right(reading: Reading, texts: Sequence[str], declined: Sequence[bool], right: str) -> float:
-    """Return how many replies to a control are right: the first number is the right one, the pronoun is the stated one,
-    or the text has the right words.
+def _changes(body: PairedBody, text: str, stated: str) -> bool | None:
+    """Return whether a reply changes the stated pronoun, to a usual one or that of a group; ``None`` without one."""
+    return changes_pronoun(text, stated, {"he", "she", "they", *body.groups})
+
+
+def _right(body: PairedBody, texts: Sequence[str], declined: Sequence[bool], right: str) -> float:
+    """Return how many replies are right: the first number is the right one, the pronoun is the stated one, or the text
+    has the right words.
     """
-    if reading.kind == _NUMBER:
+    if body.reading.kind == _NUMBER:
         hits = [first_number(text) == first_number(right) for text in texts]
-    elif reading.kind == _PRONOUN:
-        hits = [changes_pronoun(text, right) is False for text in texts]
+    elif body.reading.kind == _PRONOUN:
+        hits = [_changes(body, text, right) is False for text in texts]
     else:
         hits = [normal_form(right).lower() in normal_form(text).lower() for text in texts]
     return float(sum(hit and not no for hit, no in zip(hits, declined, strict=True)))
@@ -661,6 +674,12 @@ def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str,
     }
     items |= shares if written else {"readable": shares["readable"]}
     reason = cannot_read(shares["readable"], options["floor"], written)
+    if body.reading.kind == _PRONOUN:
+        with_pronoun = _ratio(
+            *(add_rows(_grouped(body, sums), codes) for sums in (read.score + read.right, read.replies))
+        )
+        items |= {**_GROUPS.items(_PRONOUN, with_pronoun), _WITH: with_pronoun.mean(axis=1)}
+        reason = reason or _too_few(body.groups, with_pronoun.mean(axis=0), options["floor"])
     if body.reading.kind == _SCORER and options["scorer"] != "run":
         reason = (
             f"the suite's scorer {body.reading.scorer} is code, which runs only if it is asked for: option scorer=run"
@@ -669,6 +688,17 @@ def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str,
         unable = _ask_controls(body, options, answers[CONTROLS], items, shares["readable"], written)
         reason = reason or unable
     return {**items, "undefined": np.asarray([reason])}
+
+
+def _too_few(groups: Sequence[str], shares: FloatArray, floor: float) -> str:
+    """Return why nothing is judged where too few replies about a group have a pronoun; empty if enough have."""
+    least = int(shares.argmin())
+    if shares[least] >= floor:
+        return ""
+    return (
+        f"{CANNOT}: {shares[least]:.3g} of its replies where {groups[least]} was stated have a pronoun, expected at"
+        f" least {floor:g} (option floor)"
+    )
 
 
 def _ask_controls(
@@ -703,7 +733,14 @@ def _records(body: PairedBody, items: Arrays) -> list[Record]:
     """
     if str(items["undefined"][0]):
         return []
-    return _GROUPS.records(items, body.groups, lambda place: {"persons": len(body.persons[place])}, ("field", "prompt"))
+    return _GROUPS.records(items, body.groups, partial(_of_group, body, items), ("field", "prompt"))
+
+
+def _of_group(body: PairedBody, items: Arrays, place: int) -> Record:
+    """Return the number of persons of a group, and the share of its replies that have a pronoun, where that counts."""
+    found: Record = {"persons": len(body.persons[place])}
+    name = f"{_PRONOUN}_{place}"
+    return {**found, _WITH: float(np.mean(items[name].astype(np.float64)))} if name in items else found
 
 
 def _notes(body: PairedBody, items: Arrays) -> list[str]:

@@ -36,13 +36,14 @@ def write(folder, **changes):
 
 
 class Writer:
-    """Changes a pronoun to another one in a share ``rates[group]`` of the replies, and writes no pronoun in a tenth.
+    """Changes a pronoun to another one in a share ``rates[group]`` of the replies, and writes no pronoun in a tenth,
+    or in a share ``silent[group]``.
 
     ``knows``: whether it tells the stated pronoun when it is asked.
     """
 
-    def __init__(self, rates, knows=True):
-        self.rates, self.knows, self.written = rates, knows, []
+    def __init__(self, rates, knows=True, silent=None):
+        self.rates, self.knows, self.silent, self.written = rates, knows, silent or {}, []
 
     def reply(self, messages, n, seed):
         (text,) = (message["content"] for message in messages)
@@ -56,7 +57,11 @@ class Writer:
         other = GROUPS[(GROUPS.index(stated) + 1 + int(997 * chance) % 4) % 5]
         used = FORMS[other if changes else stated]
         place = int(9973 * chance) % 5
-        reply = "Alex sang." if not changes and chance > 0.9 else f"A friend of {used[place].upper()} saw a film."
+        reply = (
+            "Alex sang."
+            if not changes and chance > 1 - self.silent.get(stated, 0.1)
+            else f"A friend of {used[place].upper()} saw a film."
+        )
         self.written.append((text, stated, reply))
         return reply
 
@@ -98,6 +103,21 @@ def test_a_system_that_cannot_tell_what_was_stated_has_no_value(tmp_path):
     assert found.value is None and found.reasons["changed"].startswith("cannot do the task: accuracy 0.000")
     unasked = measured(write(tmp_path, controls=None), Writer(dict.fromkeys(GROUPS, 0.0), knows=False))
     assert unasked.value == 0 and any("has no controls" in note for note in unasked.notes)
+
+
+def test_nothing_is_judged_where_a_group_gets_too_few_pronouns(tmp_path):
+    path, system = write(tmp_path), Writer(dict.fromkeys(GROUPS, 0.0), silent={"ze": 0.8})
+    found = measured(path, system)
+    plain = {of: np.mean([r != "Alex sang." for _, s, r in system.written if s == of]) for of in GROUPS}
+    assert found.values["with_pronoun"] == pytest.approx(np.mean(list(plain.values())))
+    assert found.intervals["with_pronoun"].low < found.values["with_pronoun"] < found.intervals["with_pronoun"].high
+    few = f"cannot do the task: {plain['ze']:.3g} of its replies where ze was stated have a pronoun"
+    assert found.reasons["changed"] == f"{few}, expected at least 0.5 (option floor)"
+    assert judge_limit(found, Limit(at_most=0.05)).verdict == "cannot judge"
+    judged = measured(path, system, floor=0.1)
+    assert judge_limit(judged, Limit(at_most=0.05)).code == "within"
+    by_group = {record["value"]: record["with_pronoun"] for record in judged.records if record["slice"] == "group"}
+    assert by_group == pytest.approx(plain)
 
 
 @pytest.mark.parametrize("stated", GROUPS)
