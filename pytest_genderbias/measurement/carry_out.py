@@ -219,7 +219,7 @@ def _item_sums(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> 
 
 
 def _sums_in_clusters(suite: Suite, statistic: FamilyStatistic, options: Mapping[str, Any], arrays: Arrays) -> ItemSums:
-    return statistic.item_sums(options, arrays).in_clusters(suite.clusters)
+    return statistic.item_sums(options, arrays).in_clusters(suite.clusters, suite.complete)
 
 
 def _with_samples(suite: Suite, summary: Summary, options: Mapping[str, Any]) -> Summary:

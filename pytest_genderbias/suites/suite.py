@@ -60,6 +60,7 @@ class Suite:
     digest: str
     own_words: Mapping[str, str]  #: what it says of itself in place of the family's words
     clusters: Mapping[str, str] = field(default_factory=dict)  #: of units that are no independent samples, by unit
+    complete: bool = False  #: whether the clusters are all that there are
     ask: Asking = field(default_factory=Asking)  #: how it asks, in its language
     wide: Suite | None = None  #: the same with its wide sets of items, if it has some
 
@@ -159,8 +160,8 @@ def _with_body(suite: Suite, data: LocatedMap) -> Suite:
     if said := ask.content():
         content["ask"] = said
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
-    clusters = _read_clusters(data, suite.path.parent)
-    return replace(suite, family=family, body=body, digest=digest, ask=ask, clusters=clusters)
+    clusters, complete = _read_clusters(data, suite.path.parent)
+    return replace(suite, family=family, body=body, digest=digest, ask=ask, clusters=clusters, complete=complete)
 
 
 def _read_wide(suite: Suite, data: LocatedMap) -> Suite | None:
@@ -177,21 +178,24 @@ def _read_wide(suite: Suite, data: LocatedMap) -> Suite | None:
     return _with_body(suite, merged)
 
 
-def _read_clusters(data: LocatedMap, folder: Path) -> dict[str, str]:
-    """Return the cluster of each unit that a suite file names, or that has the attribute of a word list."""
+def _read_clusters(data: LocatedMap, folder: Path) -> tuple[dict[str, str], bool]:
+    """Return the cluster of each unit that a suite file names, or that has the attribute of a word list; and whether
+    these clusters are all that there are.
+    """
     if "clusters" not in data:
-        return {}
+        return {}, False
     declared = take(data, "clusters", LocatedMap, "the suite")
     where = f"{declared.file}:{data.lines['clusters']}"
     if "list" in declared:
-        refuse_unknown(declared, ("list", "by"), "'clusters'")
+        refuse_unknown(declared, ("list", "by", "complete"), "'clusters'")
         name, by = (take(declared, key, str, "'clusters'") for key in ("list", "by"))
         known = [word for word in load_wordlist(name, folder).entries if by in word.attributes]
         if not known:
             raise DataFileError(
                 f"{where}: no word of {brief(name)} has the attribute {brief(by)}; expected one of its columns"
             )
-        return {word.word: str(word.attributes[by]) for word in known}
+        complete = take(declared, "complete", bool, "'clusters'", default=False)
+        return {word.word: str(word.attributes[by]) for word in known}, complete
     of_units: dict[str, str] = {}
     for cluster in declared:
         for unit in take_texts(declared, cluster, "'clusters'"):
@@ -201,4 +205,4 @@ def _read_clusters(data: LocatedMap, folder: Path) -> dict[str, str]:
                     " expected one"
                 )
             of_units[unit] = cluster
-    return of_units
+    return of_units, False

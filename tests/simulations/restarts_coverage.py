@@ -1,9 +1,9 @@
 """Measure how often equal trainings seem worse by the bounds over restarts, and whether what a gate is said to see is
 true.
 
-Run as a script with the name of a table (``one``, ``several``, ``neutral``, ``squares``, ``crossed``, ``freedom``,
-``seen``, ``items``), it prints that table of docs/evidence/coverage-restarts.md (up to four minutes each). Bounds are
-computed in one go for all draws; the first of each cell are those of the functions that gates call.
+Run as a script with the name of a table (``one``, ``several``, ``neutral``, ``squares``, ``crossed``, ``clusters``,
+``freedom``, ``seen``, ``items``), it prints that table of docs/evidence/coverage-restarts.md (up to four minutes each).
+Bounds are computed in one go for all draws; the first of each cell are those of the functions that gates call.
 """
 
 from __future__ import annotations
@@ -214,6 +214,8 @@ def crossed_row(
     of_units: float = 0.5,
     skewed: bool = False,
     ratio: float | None = None,
+    size: int = 1,
+    declared: bool = True,
 ) -> CrossedRow:
     """Draw two trainings whose change is 0 over all units and all seeds, and count how often it seems to be above 0.
 
@@ -226,18 +228,24 @@ def crossed_row(
         of_units: that of the change of a unit, which the two trainings differ by; single cells have .5.
         skewed: whether changes of units are exponential.
         ratio: prior spread divided by that of a restart; ``None`` without a prior.
+        size: units in a cluster, whose changes have the correlation .5.
+        declared: whether the units have their clusters.
     """
     rng = np.random.default_rng(seed)
+    of_cluster = {f"{i:04d}": f"{i // size}" for i in range(units)} if declared and size > 1 else {}
     labels, counts = np.array([f"{i:04d}" for i in range(units)]), np.ones(units)
     prior = None if ratio is None else Prior(ratio * (of_restarts**2 + 0.25 / units) ** 0.5)
     wrong = np.zeros(2)
     for _ in range(runs):
         change = of_units * (rng.exponential(size=units) - 1 if skewed else rng.normal(size=units))
+        if size > 1:
+            shared = np.repeat(rng.normal(size=units // size), size)
+            change = (change + of_units * shared) * 0.5**0.5
         own = rng.normal(size=units)
         sides = [
             rng.normal(0, of_restarts, (k, 1)) + own + worse + rng.normal(0, 0.5, (k, units)) for worse in (0, change)
         ]
-        sums = [[mean_sums(labels, row, counts, "words") for row in scores] for scores in sides]
+        sums = [[mean_sums(labels, row, counts, "words").in_clusters(of_cluster) for row in scores] for scores in sides]
         welch = compare_restarts(
             sides[0].mean(axis=1), sides[1].mean(axis=1), lambda v: v, level=1 - ALPHA, prior=prior
         )
@@ -259,6 +267,20 @@ def crossed() -> None:
                 rows = [crossed_row(n, k, ratio=PRIORS[prior], **settings) for n in ITEMS]
                 cells = [f"{r.crossed:.1%} ({r.welch:.1%})" for r in rows]
                 print(f"| {k} a side; {name}; {prior} | " + " | ".join(cells) + " |", flush=True)
+
+
+def clusters() -> None:
+    """Print how often equal trainings seem worse whose items change in clusters: undeclared / declared."""
+    sizes = (4, 8)
+    head("restarts; items", [f"clusters of {size}" for size in sizes])
+    for k in RESTARTS[:3]:
+        for units in ITEMS[1:]:
+            pairs = [
+                [crossed_row(units // size * size, k, size=size, declared=d).crossed for d in (False, True)]
+                for size in sizes
+            ]
+            cells = [f"{undeclared:.1%} / {declared:.1%}" for undeclared, declared in pairs]
+            print(f"| {k} a side; {units} items | " + " | ".join(cells) + " |", flush=True)
 
 
 def seen_row(
@@ -349,5 +371,5 @@ def items() -> None:
 
 
 if __name__ == "__main__":
-    tables = (one, several, freedom, neutral, squares, crossed, seen, items)
+    tables = (one, several, freedom, neutral, squares, crossed, clusters, seen, items)
     {table.__name__: table for table in tables}[sys.argv[1]]()

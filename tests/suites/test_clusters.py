@@ -27,6 +27,7 @@ def test_clusters_are_named_with_their_items_and_leave_the_digest(tmp_path):
         ("{a: nurse}", "'a' of 'clusters' should be"),
         ("{list: winobias-occupations, by: field}", "no word of 'winobias-occupations' has the attribute 'field'"),
         ("{list: winobias-occupations, by: group, of: x}", "unknown key 'of'"),
+        ("{list: winobias-occupations, by: group, complete: 1}", "'complete' of 'clusters' should be true or false"),
     ],
 )
 def test_clusters_of_another_form_are_refused(tmp_path, clusters, message):
@@ -37,3 +38,10 @@ def test_clusters_of_another_form_are_refused(tmp_path, clusters, message):
 def test_a_column_of_a_list_gives_clusters(tmp_path):
     suite = load_suite(own_suite(tmp_path, "{list: winobias-occupations, by: group}"))
     assert suite.clusters["nurse"] == "female" and set(suite.clusters.values()) == {"female", "male"}
+
+
+def test_a_list_may_hold_all_clusters_that_there_are(tmp_path):
+    suite = load_suite(own_suite(tmp_path, "{list: winobias-occupations, by: group, complete: true}"))
+    assert suite.complete and suite.clusters
+    wide = load_suite("pronoun-occupation").wide
+    assert wide.complete and not load_suite("disco-names").wide.complete

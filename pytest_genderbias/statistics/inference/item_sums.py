@@ -44,6 +44,8 @@ class ItemSums:
         across: what the units are crossed with, in the plural, where that is no templates but other words.
         clusters: the cluster of each unit, shape (G,), where units are no independent samples (occupations of one
             field): bounds are for other clusters then. ``None``: each unit is a sample of its own.
+        complete: whether the clusters are all that there are, such as the fields of a census. One training may still
+            move whole clusters, so that bounds over units are over clusters; restarts show what a training moves.
     """
 
     labels: NDArray[np.str_]
@@ -55,6 +57,7 @@ class ItemSums:
     templates: NDArray[np.str_] | None = None
     across: str = "templates"
     clusters: NDArray[np.str_] | None = None
+    complete: bool = False
 
     def __post_init__(self) -> None:
         """Check that shapes and names agree.
@@ -145,12 +148,12 @@ class ItemSums:
             return self
         labels, sums = function.by_unit(self.labels, self.sums)
         clusters = None if self.clusters is None else self.clusters[np.isin(self.labels, labels)]
-        return ItemSums(labels, sums, function.after, self.over, clusters=clusters)
+        return ItemSums(labels, sums, function.after, self.over, clusters=clusters, complete=self.complete)
 
-    def in_clusters(self, of_units: Mapping[str, str]) -> ItemSums:
+    def in_clusters(self, of_units: Mapping[str, str], complete: bool = False) -> ItemSums:
         """Return the same with the cluster of each unit; a unit that the mapping lacks is a cluster of its own.
 
-        The same object where no two units share a cluster.
+        The same object where no two units share a cluster. ``complete``: whether these clusters are all that there are.
 
         >>> sums = mean_sums(np.array(["nurse", "doctor", "baker"]), np.ones(3), np.ones(3), "jobs")
         >>> sums.in_clusters({"nurse": "health", "doctor": "health"}).by_cluster().labels.tolist()
@@ -160,7 +163,7 @@ class ItemSums:
             return self
         names = [of_units.get(label, label) for label in self.labels.tolist()]
         alone = len(set(names)) == len(names)
-        return self if alone else replace(self, clusters=np.asarray(names, dtype=np.str_))
+        return self if alone else replace(self, clusters=np.asarray(names, dtype=np.str_), complete=complete)
 
     def units_by_cluster(self) -> dict[str, NDArray[np.str_]]:
         """Return the names of the units of each cluster that has several; none without clusters."""
@@ -217,9 +220,11 @@ class ItemSums:
         >>> sorted(mean_sums(np.array(["a"]), np.array([3.0]), np.array([2]), "letters").to_arrays())
         ['about', 'labels', 'sums']
         """
-        about = {"combiner": self.combiner, "over": self.over, "parameters": dict(self.parameters)}
+        about: dict[str, object] = {"combiner": self.combiner, "over": self.over, "parameters": dict(self.parameters)}
         if self.across != "templates":
             about["across"] = self.across
+        if self.complete:
+            about["complete"] = True
         arrays = {"labels": self.labels, "sums": self.sums, "about": np.asarray(json.dumps(about))}
         if self.columns is not None:
             arrays["columns"] = np.asarray(self.columns, dtype=np.str_)

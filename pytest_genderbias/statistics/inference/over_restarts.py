@@ -520,14 +520,14 @@ def compare_crossed(
         V = V(restarts then) + V(restarts now) + V(units, paired) - V(rest)
 
     where V(restarts) is the variance of a side's values over their number, V(units) that of the mean difference of each
-    unit, and V(rest), which both contain, comes from what is left of single cells (Cameron, Gelbach and Miller 2011,
-    section 2.2, with the cells as Searle, Casella and McCulloch 1992, Variance Components, have them in section 4.7:
-    unbiased for independent effects). V is never below the larger of the first two parts. The degrees of freedom are
-    Satterthwaite's (1946).
+    unit, or of each cluster of units unless the clusters are all that there are, and V(rest), which both contain, comes
+    from what is left of single cells (Cameron, Gelbach and Miller 2011, section 2.2, with the cells as Searle, Casella
+    and McCulloch 1992, Variance Components, have them in section 4.7: unbiased for independent effects). V is never
+    below the larger of the first two parts. The degrees of freedom are Satterthwaite's (1946).
 
     Args:
         then: sums of each restart of the baseline, two or more, with the same units.
-        now: the same of what is held against it.
+        now: the same of what is held against it; its clusters count.
         distance: as :func:`compare_with_restarts`.
         tolerance: as there.
         level: of each bound, one-sided.
@@ -537,8 +537,8 @@ def compare_crossed(
         The worsening, distance(mean of now) - distance(mean of then). ``items`` is the number of units.
 
     Raises:
-        UndefinedError: fewer than two restarts on a side, other units in a restart, fewer than five units, a statistic
-            that is not smooth or has no value, or no restart and no unit that differs.
+        UndefinedError: fewer than two restarts on a side, other units in a restart, fewer than five units or clusters,
+            a statistic that is not smooth or has no value, or no restart and no unit that differs.
 
     Example:
         Two restarts then, all 0, and two now: each unit has its own worsening 1, 2, 3, 4, 5, and the second restart has
@@ -555,7 +555,7 @@ def compare_crossed(
 
         That is t with 4.16 degrees, 2.109, times the square root of .51.
     """
-    before, after = _Side.of(then, prior), _Side.of(now, prior)
+    before, after = (_Side.of(_in_clusters_of(now[0], side), prior) for side in (then, now))
     lines = [_Line.at(side.value, side.reach(level), distance) for side in (before, after)]
     parts = _parts_by_sign(before, after, prior)
     bounds_of = {
@@ -570,6 +570,13 @@ def compare_crossed(
     over = f"restarts and {after.over}"
     value = lines[1].height - lines[0].height
     return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, before.labels)
+
+
+def _in_clusters_of(now: ItemSums, restarts: Sequence[ItemSums]) -> list[ItemSums]:
+    """Return restarts with the clusters of ``now``; with none where these are all that there are."""
+    clusters = () if now.clusters is None or now.complete else now.clusters.tolist()
+    of_units = dict(zip(now.labels.tolist(), clusters, strict=False))
+    return [replace(one, clusters=None).in_clusters(of_units) for one in restarts]
 
 
 def _parts_by_sign(before: _Side, after: _Side, prior: Prior | None) -> dict[float, _Parts]:
@@ -589,14 +596,16 @@ class _Side:
 
     Attributes:
         mean_sums: the sums of each unit, mean over restarts.
+        over: what was sampled: units, or clusters of units, in the plural.
         values: the statistic of each restart, shape (k,).
-        influences: how much each unit moves the statistic of each restart, in units of the statistic, mean 0 over
-            units, shape (k, G).
+        influences: how much each unit or cluster moves the statistic of each restart, in units of the statistic, mean 0
+            over units, shape (k, G).
         over_restarts: the variance of the mean over other restarts, on these units.
         freedom: its degrees of freedom.
     """
 
     mean_sums: ItemSums
+    over: str
     values: FloatArray
     influences: FloatArray
     over_restarts: float
@@ -604,36 +613,34 @@ class _Side:
 
     @classmethod
     def of(cls, restarts: Sequence[ItemSums], prior: Prior | None) -> _Side:
-        """Leave out one unit of each restart at a time (Efron 1982, section 3.1)."""
+        """Leave out one unit, or cluster of units, of each restart at a time (Efron 1982, section 3.1)."""
         rows = [sums.by_unit() for sums in restarts]
         if len(rows) < 2:
             raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
         first = rows[0]
         if not all(np.array_equal(first.labels, other.labels) and first.columns == other.columns for other in rows):
             raise UndefinedError(f"the restarts do not have the same {first.over}")
-        if len(first.labels) < _FEWEST_ITEMS:
-            raise UndefinedError(f"{len(first.labels)} {first.over} say nothing of others, {_FEWEST_ITEMS} are needed")
+        sampled = [one.by_cluster() for one in rows]
+        over, n = sampled[0].over, len(sampled[0].labels)
+        if n < _FEWEST_ITEMS:
+            raise UndefinedError(f"{n} {over} say nothing of others, {_FEWEST_ITEMS} are needed")
         if not first.smooth:
             raise UndefinedError("a count of tests has no influences of units")
-        sums = np.stack([one.sums for one in rows]).astype(np.float64)
+        sums = np.stack([one.sums for one in sampled]).astype(np.float64)
         totals = sums.sum(axis=1, keepdims=True)
         values = np.asarray(first.value(totals[:, 0]), dtype=np.float64)
         without = np.asarray(first.value(totals - sums), dtype=np.float64)
         if not (np.isfinite(values).all() and np.isfinite(without).all()):
             raise UndefinedError("the statistic has no value in one of the restarts, or without one of its units")
-        influences = (sums.shape[1] - 1) * (without.mean(axis=1, keepdims=True) - without)
+        influences = (n - 1) * (without.mean(axis=1, keepdims=True) - without)
         variance, freedom = _spread(values, prior)
-        return cls(replace(first, sums=sums.mean(axis=0)), values, influences, variance / len(values), freedom)
+        mean_sums = replace(first, sums=np.mean([one.sums for one in rows], axis=0, dtype=np.float64))
+        return cls(mean_sums, over, values, influences, variance / len(values), freedom)
 
     @property
     def labels(self) -> np.ndarray[tuple[int, ...], np.dtype[np.str_]]:
         """Names of the units, shape (G,)."""
         return self.mean_sums.labels
-
-    @property
-    def over(self) -> str:
-        """Name of the units, in the plural."""
-        return self.mean_sums.over
 
     @property
     def value(self) -> float:
@@ -651,9 +658,14 @@ class _Side:
         k, units = self.influences.shape
         return float(np.square(self.influences - self.of_units).sum() / ((k - 1) * (units - 1) * k * units))
 
+    @property
+    def n_units(self) -> int:
+        """Number of units, or clusters of units."""
+        return len(self.influences[0])
+
     def reach(self, level: float) -> float:
         """Return how far from the mean over restarts that of others, with other units, may lie on either side."""
-        parts = _Parts(_variance_of_mean(self.of_units), self.over_restarts, self.rest, self.freedom, len(self.labels))
+        parts = _Parts(_variance_of_mean(self.of_units), self.over_restarts, self.rest, self.freedom, self.n_units)
         return t_quantile((1 + level) / 2, parts.freedom) * parts.variance**0.5 if parts.variance > 0 else 0.0
 
 
@@ -675,7 +687,7 @@ class _Parts:
         units = _variance_of_mean(after.of_units - sign * before.of_units)
         restarts, freedoms = (before.over_restarts, after.over_restarts), (before.freedom, after.freedom)
         freedom = _satterthwaite(restarts, freedoms, (before.values, after.values), prior)
-        return cls(units, sum(restarts), before.rest + after.rest, freedom, len(after.labels))
+        return cls(units, sum(restarts), before.rest + after.rest, freedom, after.n_units)
 
     @property
     def variance(self) -> float:

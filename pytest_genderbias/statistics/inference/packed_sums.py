@@ -164,7 +164,7 @@ def _read_item_sums(statistic: str, entry: Mapping[str, object], arrays: Arrays)
             raise ValueError(
                 f"{statistic}.{part}: expected {'texts' if kinds == 'U' else 'numbers'}, got {parts[part].dtype}"
             )
-    keys = about.keys() - {"across"}
+    keys = about.keys() - {"across", "complete"}
     if not {"labels", "sums"} <= parts.keys() <= _KINDS.keys() or keys != {"combiner", "over", "parameters"}:
         raise ValueError(
             f"{statistic}: expected labels, sums, a combiner and its parameters, got {', '.join([*parts, *about])}"
