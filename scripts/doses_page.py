@@ -110,13 +110,14 @@ DRAWN = (
     ("word-vectors", 5, 50, ALL),
 )
 PLAIN, WIDE = "pronoun-occupation mean_difference", "pronoun-occupation wide mean_difference"
+SLOPE = "pronoun-occupation slope"
 OCCUPATIONS = "lm-occupation aggregate_bias"
 ENOUGH = 0.8  #: share of the pairs
 #: The gate by which each kind of model is stopped first.
 MAIN = {
-    "bert-tiny-mlm": PLAIN,
-    "bert-tiny-again": PLAIN,
-    "minilm-mlm": PLAIN,
+    "bert-tiny-mlm": SLOPE,
+    "bert-tiny-again": SLOPE,
+    "minilm-mlm": SLOPE,
     "stories260k": WIDE,
     "nli-head": "nli-occupation net_neutral",
     "sentence-encoder": "sts-occupation slope",
@@ -124,8 +125,6 @@ MAIN = {
     "word-vectors": "weat-occupation effect_size",
     "coreference-head": "coref-winobias f1_gap",
 }
-#: The gate on one checkpoint of a masked LM, which is another one.
-OF_ONE = dict.fromkeys(("bert-tiny-again", "minilm-mlm"), "pronoun-occupation slope")
 #: Models whose plan is compared with what happens.
 PLANNED = {"bert-tiny-again", "minilm-mlm", "nli-head", "sentence-encoder", "stories260k"}
 #: Gate files that are judged as a whole.
@@ -253,7 +252,7 @@ def equal_pairs(models: Packed, model: str) -> dict[str, dict[str, int]]:
     """Judge each single training against each other one of its dose, on the gate on one checkpoint: how many pairs are
     ``worse`` at the task, how many by their bias, and how many of these have the baseline that has most.
     """
-    suite, _, name = OF_ONE.get(model, GATED[model][0]).rpartition(" ")
+    suite, _, name = MAIN[model].rpartition(" ")
     found = {}
     for dose in doses_of(model):
         of_dose = (one[suite] for key, one in models.items() if key.startswith(f"{model}/dose-{dose}/"))
@@ -538,7 +537,7 @@ def smallest(stored: Stored) -> str:
     """
     rows = []
     for one in stored["draws"]:
-        gate = (OF_ONE if one["restarts"] == 1 else {}).get(one["model"], MAIN.get(one["model"]))
+        gate = MAIN.get(one["model"])
         if gate is None or one["seeds"] != ALL:
             continue
         of_gate, doses = one["gates"][gate]["1"], doses_of(one["model"])

@@ -143,12 +143,16 @@ def test_a_language_model_without_a_chat_template_is_not_asked_as_a_chat_model(
     assert gated_suites(empty, monkeypatch, named) == ["pronoun-occupation", "lm-occupation"]
 
 
-@pytest.mark.parametrize(("kind", "settings"), [("gpt2", {"items": "wide", "seeds": 3}), ("bert", {"seeds": 3})])
+@pytest.mark.parametrize(
+    ("kind", "statistic", "settings"),
+    [("gpt2", "mean_difference", {"items": "wide", "seeds": 3}), ("bert", "slope", {"seeds": 3})],
+)
 def test_restarts_of_a_language_model_are_gated_by_what_follows_a_dose(
     empty: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     checkpoint: Callable[[str], Path],
     kind: str,
+    statistic: str,
     settings: dict[str, object],
 ) -> None:
     for seed in range(3):
@@ -156,7 +160,7 @@ def test_restarts_of_a_language_model_are_gated_by_what_follows_a_dose(
     printed = type_command(empty, monkeypatch, "init", "runs/seed-{seed}", "--ci=none")
     assert printed.status == 0, printed.err
     (gate,) = read_gates(read_yaml(Path("release.bias.yaml")))
-    assert (gate.suite.name, gate.settings) == ("pronoun-occupation", settings)
+    assert (gate.suite.name, gate.statistic, gate.settings) == ("pronoun-occupation", statistic, settings)
 
 
 def test_the_commands_that_it_prints_run(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
