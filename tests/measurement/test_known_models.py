@@ -160,8 +160,8 @@ def test_the_role_is_known_without_reading_the_weights(
 ) -> None:
     run(checkpoint("bert"), tmp_path, "disco-terms")
     read: list[str] = []
-    real = known._sha256
-    monkeypatch.setattr(known, "_sha256", lambda path: read.append(path.name) or real(path))
+    real = known.file_sha256
+    monkeypatch.setattr(known, "file_sha256", lambda path: read.append(path.name) or real(path))
     known._code()  # which is hashed once
     read.clear()
     source = Runner(CPU, RunSettings(cache=tmp_path)).models.source(parse_spec(str(checkpoint("bert"))))

@@ -42,7 +42,9 @@ for spec in sys.argv[1:]:
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Gives the files of one checkpoint by its revisions, and refuses other models."""
+    """Gives the files of one checkpoint by its revisions, and refuses other models. Until it has refused one, weights
+    are cut off in their middle.
+    """
 
     protocol_version = "HTTP/1.1"
 
@@ -53,15 +55,16 @@ class Hub(BaseHTTPRequestHandler):
         parts = self.path.split("?")[0].strip("/").split("/")
         if parts[:1] == ["org"] and parts[2:3] == ["resolve"]:
             self._resolve(parts[1], parts[3], "/".join(parts[4:]))
-        elif parts[:4] == ["api", "models", "org", "tiny"] and parts[4:5] == ["tree"]:  # a folder that is not there
+        elif parts[:3] == ["api", "models", "org"] and parts[4:5] == ["tree"]:  # a folder that is not there
             self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
-        elif parts[:4] == ["api", "models", "org", "tiny"]:
-            self._send(200, b'{"id": "org/tiny", "siblings": []}', {"Content-Type": "application/json"})
+        elif parts[:3] == ["api", "models", "org"]:
+            self._send(200, b'{"siblings": []}', {"Content-Type": "application/json"})
         else:
             self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
     def _resolve(self, name, revision, file):
         if name in ANSWERS:
+            self.server.cuts = False
             status, code, message = ANSWERS[name]
             self._send(status, b"", {"X-Error-Code": code, "X-Error-Message": message})
             return
@@ -74,9 +77,11 @@ class Hub(BaseHTTPRequestHandler):
             self._send(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
             return
         content = path.read_bytes()
-        self._send(200, content, {"ETag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": commit})
+        given = len(content) // 2 if self.server.cuts and path.suffix == ".safetensors" else None
+        headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": commit}
+        self._send(200, content, headers, given)
 
-    def _send(self, status, content, headers):
+    def _send(self, status, content, headers, given=None):
         self.send_response(status)
         for name, value in headers.items():
             if value is not None:
@@ -84,7 +89,8 @@ class Hub(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content)
+            self.wfile.write(content[:given])
+        self.close_connection |= given is not None
 
     def log_message(self, *arguments):
         pass
@@ -97,10 +103,11 @@ def said(tmp_path_factory):
     folders = {commit: folder / commit for commit in COMMITS.values()}
     for seed, path in enumerate(folders.values()):
         save_checkpoint("bert", path, seed=seed)
-    specs = [*(f"org/{name}" for name in ANSWERS), "org/tiny", "org/tiny@v1", f"org/tiny@{'b' * 40}", "org/tiny@v9"]
+    names = "cut", *ANSWERS, "cut@main", "tiny", "tiny@v1", f"tiny@{'b' * 40}", "tiny@v9"
+    specs = [f"org/{name}" for name in names]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        server.daemon_threads, server.folders = True, folders
+        server.daemon_threads, server.folders, server.cuts = True, folders, True
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         settings = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(folder / "home")}
         ended = subprocess.run(
@@ -135,6 +142,11 @@ def test_answers_of_the_hub_are_told_apart(said, name, words):
     assert message.startswith("ModelError: ")
     assert all(word in message for word in words), message
     assert ("none of that name" in message) == (name in ("absent", "private-or-absent", "login"))
+
+
+def test_half_a_download_says_so_and_goes_on(said):
+    assert "run again where the hub can be reached" in said["org/cut"] and "weights of m" in said["org/cut"]
+    assert said["org/cut@main"][2] == said["org/tiny"][2]
 
 
 def test_a_revision_is_pinned_and_the_signature_names_its_commit(said):
