@@ -167,8 +167,7 @@ def test_what_a_library_refuses_is_no_damaged_copy(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("SpQR runs on this GPU")
     with pytest.raises(
-        ModelError,
-        match=r"the weights quantised by spqr of model .* its library says why: it may need a GPU",
+        ModelError, match=r"the weights quantised by spqr of model .* its library says why: it may need a GPU"
     ):
         load_model(with_method(tmp_path / "model", {"quant_method": "spqr"}), device="cpu")
 
