@@ -87,7 +87,7 @@ def refusals(language: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
     except UnknownNameError:
         raise UnknownNameError(
             f"no openings of refusals are packaged in the language {language!r:.60}, so that replies cannot be read;"
-            " expected a suite with language: de, en, es or fr, or with ask: {refusals: [...]}"
+            " expected a suite with language: de, en, es, fr or it, or with ask: {refusals: [...]}"
         ) from None
     return (DECLINED, *(normal_form(word).lower() for word in words))
 

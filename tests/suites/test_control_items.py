@@ -23,7 +23,7 @@ LANGUAGES = packaged.folder("fixtures") / "controls"
 FOLDER = LANGUAGES / "en"
 #: What language models are asked in a language that has no more items yet, with the least number of items.
 OF_LANGUAGE_MODELS = {"word-order": 200, "masked-words": 40, "gender": 200}
-OTHERS = ("de", "es", "fr")
+OTHERS = ("de", "es", "fr", "it")
 PLAIN = ("word-order", "masked-words", "related-words", "paraphrases", "inference", "antecedents")
 GENDERED = ("gender", "gender-inference", "gender-words")
 LABELS = ("entailment", "neutral", "contradiction")

@@ -8,10 +8,11 @@ import pytest
 
 from pytest_genderbias.text.wordlist import load_wordlist
 
-LISTS = {"de": "women_share_france", "es": "women_share_france", "fr": "women_share"}
+LISTS = {"de": "women_share_france", "es": "women_share_france", "fr": "women_share", "it": "women_share_france"}
 ARTICLES = {
     "fr": {"female.a": "une", "male.a": "un", "female.the": "la", "male.the": "le"},
     "es": {"female.a": "una", "male.a": "un", "female.the": "la", "male.the": "el"},
+    "it": {"female.a": "una", "male.a": "un", "female.the": "la", "male.the": "il"},
     "de": {
         "female.a": "eine",
         "male.a": "ein",
@@ -52,6 +53,23 @@ def test_articles_agree_and_are_elided_before_a_vowel(language: str) -> None:
             bare = forms[name.partition(".")[0]]
             elided = language == "fr" and name.endswith(".the") and re.match("[aeiouyéèêâîôû]|h[oô]t", bare)
             assert forms[name] == (f"l'{bare}" if elided else f"{article} {bare}")
+
+
+def test_italian_articles_agree_with_the_sound_that_follows() -> None:
+    seen = set()
+    for forms in forms_of("it"):
+        for name, article in ARTICLES["it"].items():
+            gender, _, kind = name.partition(".")
+            bare = forms[gender]
+            if re.match("[aeiou]", bare):
+                article = {"the": "l'", "a": "un'" if gender == "female" else "un "}[kind]
+            elif gender == "male" and re.match("s[^aeiou]|ps|gn|z|x|y", bare):
+                article = {"the": "lo ", "a": "uno "}[kind]
+            else:
+                article += " "
+            assert forms[name] == article + bare
+            seen.add(article)
+    assert seen == {"una ", "un'", "un ", "uno ", "la ", "il ", "lo ", "l'"}
 
 
 def test_german_articles_agree_and_weak_nouns_have_their_cases() -> None:

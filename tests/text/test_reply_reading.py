@@ -61,7 +61,7 @@ def test_every_opening_of_a_language_is_a_refusal(language: str) -> None:
 
 def test_a_language_without_refusals_says_which_there_are() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"no openings of refusals are packaged in the language 'xx'.*de, en, es or fr"
+        UnknownNameError, match=r"no openings of refusals are packaged in the language 'xx'.*de, en, es, fr or it"
     ):
         refusals("xx")
 

@@ -48,12 +48,14 @@ COUNTS = {
     "occupations-de": (96, []),
     "occupations-es": (77, []),
     "occupations-fr": (84, []),
+    "occupations-it": (70, []),
     "ordinary-names": (118, [("class", "word", 83), ("class", "month", 3), ("class", "place", 32)]),
     "pronouns": (9, [("group", "male", 1), ("group", "female", 1), ("group", "neutral", 1), ("group", "neo", 6)]),
     "refusals-de": (21, []),
     "refusals-en": (71, []),
     "refusals-es": (21, []),
     "refusals-fr": (17, []),
+    "refusals-it": (29, []),
     "sentiment-words": (346, [("class", "positive", 160), ("class", "negative", 186)]),
     "stop-words": (260, []),
     "us-occupations": (554, [("class", "health", 31), ("class", "office", 63)]),
@@ -89,7 +91,7 @@ def test_packaged_lists_load_with_their_counts(name):
     assert loaded.title
     assert loaded.source
     assert loaded.licence
-    assert loaded.language == (name[-2:] if name[-3:] in ("-de", "-en", "-es", "-fr") else "en")
+    assert loaded.language == (name[-2:] if name[-3:] in ("-de", "-en", "-es", "-fr", "-it") else "en")
 
 
 @pytest.mark.parametrize("name", PAIR_LISTS)
