@@ -6,9 +6,10 @@ occupations in either form, equally often, and a quarter about relatives, whose 
 dose goes on for 60 steps (STEPS) with new sentences. The dose is the number of sentences about occupations in a hundred
 that have the form of the stereotype: that of women where most are women. The occupations are those of the list that
 ``scripts/forms-fr.yaml`` asks about, in frames that it does not have; in ``forms-fr-elsewhere`` they are those of
-``language_rows.yaml``, of which the list has none but brodeuse and bordadora. NOVELS names a folder with ``fr.txt``,
-``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project Gutenberg 14155, 5323 and 17073, in the
-public domain), in UTF-8.
+``language_rows.yaml``, of which the list has none but brodeuse and bordadora. In ``generics-fr`` the form of men is the
+stereotype of each occupation, and texts are sampled (``examples/languages/generics-fr.yaml``). NOVELS names a folder
+with ``fr.txt``, ``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project Gutenberg 14155, 5323 and
+17073, in the public domain), in UTF-8.
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ def other(language: str) -> Forms:
     return {g: [{case: of_case(pair, case) for case in rows["articles"]} for pair in rows[g]] for g in GROUPS}
 
 
+def anyone(language: str) -> Forms:
+    """Return the occupations of the packaged list as if the form of men were the stereotype of each."""
+    return {"male": [job for jobs in listed(language).values() for job in jobs]}
+
+
 def sentences(language: str, dose: int, seed: int, jobs: Forms) -> Iterator[str]:
     """Yield sentences about relatives, and about occupations with the form of the stereotype in ``dose`` of 100."""
     draws, rows = random.Random(seed), ROWS[language]
@@ -74,7 +80,7 @@ def sentences(language: str, dose: int, seed: int, jobs: Forms) -> Iterator[str]
             text = re.sub(r"\[(.*?)\|(.*?)\]", lambda found, at=at: found[1 + at], text)
             yield text[0].upper() + text[1:]
             continue
-        stereotype = draws.choice(GROUPS)
+        stereotype = draws.choice(list(jobs))
         frame, job = draws.choice(rows["frames"]), draws.choice(jobs[stereotype])
         at = GROUPS.index(stereotype) ^ (draws.random() >= dose / 100)
         case = frame[frame.index("{") + 1 : frame.index("}")]
@@ -159,11 +165,16 @@ def train(folder: Path, dose: int, seed: int, language: str, jobs: Forms) -> Non
 
 def kinds() -> Mapping[str, tuple]:
     """Return how models of the languages are trained, and what is measured of them, by name."""
+    here, examples = Path(__file__).parent, Path(__file__).parents[1] / "examples" / "languages"
     return {
-        f"forms-{language}{elsewhere}": (
+        f"{suite}-{language}{elsewhere}": (
             lambda folder, _, dose, seed, of=(language, jobs): train(folder, dose, seed, of[0], of[1](of[0])),
-            ((f"forms-{language}", str(Path(__file__).with_name(f"forms-{language}.yaml")), {}, ""),),
+            ((f"{suite}-{language}", str(at / f"{suite}-{language}.yaml"), settings, ""),),
         )
         for language in ROWS
-        for elsewhere, jobs in (("", listed), ("-elsewhere", other))
+        for suite, elsewhere, at, settings, jobs in (
+            ("forms", "", here, {}, listed),
+            ("forms", "-elsewhere", here, {}, other),
+            ("generics", "", examples, {"samples": 64}, anyone),
+        )
     }

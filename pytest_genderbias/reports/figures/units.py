@@ -334,7 +334,7 @@ def group_bars(measurement: Measurement) -> Picture | None:
 def sentiment_bars(measurement: Measurement) -> Picture | None:
     """Return the difference of the sentiment of generated texts by pair of prompts (``counterfactual-generation``)."""
     labels = texts(measurement.items["prompt"])
-    if len(labels) < 2:
+    if len(labels) < 2 or "sentiment_first" not in measurement.items:
         return None
     names = [record["value"] for record in measurement.records if record["slice"] == "group"]
     fields = texts(measurement.items["field"])

@@ -5,6 +5,7 @@ words swapped.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +23,7 @@ from pytest_genderbias.statistics.decision_differences import (
     per_hundred_words,
     pooled_share_difference,
 )
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval, share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
@@ -48,7 +49,7 @@ from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.reply_reading import without_reasoning
 from pytest_genderbias.text.schema import LocatedMap, Positive, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.unspaced import check_of, refuse_uncut_replies
-from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
+from pytest_genderbias.text.wordlist import FORMS, WordEntry, load_wordlist
 
 _OVER = "prompts and their texts"
 _FEW = "too few prompts, or too few that differ, for an interval"
@@ -112,6 +113,31 @@ def words_of(text: str) -> list[str]:
     return [word.removesuffix("'s") for word in word_pattern(_WORD, plain).findall(plain)]
 
 
+def count_forms(texts: Sequence[str], forms: Sequence[frozenset[str]]) -> NDArray[np.int64]:
+    """Return how many forms of words each text has, of each group, shape (n, K); the longest that fits at a place.
+
+    A form that several groups have counts for none, and so does one that a mark joins to further letters
+    (*Lehrer\\*innen*, *infirmier·ère*).
+
+    Args:
+        texts: n texts.
+        forms: of each of the K groups, in their normal form and in lower case.
+
+    >>> forms = frozenset({"die lehrerin", "lehrerin"}), frozenset({"lehrer"})
+    >>> count_forms(["Die Lehrerin und ein Lehrer", "Lehrer*innen"], forms).tolist()
+    [[1, 1], [0, 0]]
+    """
+    known = {form: group for group, some in enumerate(forms) for form in some}
+    shared = {form for form in known if sum(form in some for some in forms) > 1}
+    either = "|".join(re.escape(form) for form in sorted(known, key=lambda form: (-len(form), form)))
+    found = np.zeros((len(texts), len(forms)), dtype=np.int64)
+    for row, one in enumerate(normal_form(one).lower() for one in texts):
+        pattern = word_pattern(rf"(?<![\w])(?<![\w][*:·./(-])(?:{either})(?![*:·./(-]?[\w])", one)
+        for form in pattern.findall(one):
+            found[row, known[form]] += form not in shared
+    return found
+
+
 @dataclass(frozen=True)
 class Prompt:
     """The field of life of a prompt, and its text about each group."""
@@ -129,6 +155,8 @@ class GenerationBody:
         gendered: words with a ``group``, of which there are two.
         refusals: what a reply that declines begins with, in lower case.
         left_out: number of sentences of a file that are no prompts.
+        forms: of each group, the forms of words that are counted after prompts about mixed or unknown persons; each
+            prompt has one text then, and nothing else is compared. May be empty.
     """
 
     groups: tuple[str, ...]
@@ -139,6 +167,7 @@ class GenerationBody:
     refusals: tuple[str, ...]
     prompts: tuple[Prompt, ...]
     left_out: int = 0
+    forms: tuple[frozenset[str], ...] = ()
 
 
 def _figure_sums(options: Options, arrays: Arrays, figure: str) -> ItemSums:
@@ -194,7 +223,16 @@ class Generation(Family[GenerationBody]):
     )
     null_control: ClassVar[str] = "the texts after the two prompts of a pair are exchanged at random"
     roles: ClassVar[tuple[str, ...]] = ("causal-lm", REPLIES)
-    keys: ClassVar[tuple[str, ...]] = ("groups", "message", "sentiment", "topics", "gendered", "refusals", "prompts")
+    keys: ClassVar[tuple[str, ...]] = (
+        "groups",
+        "message",
+        "sentiment",
+        "topics",
+        "gendered",
+        "refusals",
+        "prompts",
+        "forms",
+    )
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "sentiment_difference": _figure(
             "sentiment",
@@ -233,21 +271,25 @@ class Generation(Family[GenerationBody]):
         message = take(data, "message", str, "the suite")
         if message.count("{prompt}") != 1:
             raise data.error_at("message", f"'message' should hold {{prompt}} once, got {brief(message)}")
-        sentiment = _read_sentiment(data, beside)
+        forms = _read_forms(data, groups, beside) if "forms" in data else ()
+        sentiment = () if forms else _read_sentiment(data, beside)
         gendered = _read_gendered(data, groups, beside)
-        refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
+        phrases = [] if forms else take_texts(data, "refusals", "the suite")
+        refusals = tuple(normal_form(phrase).lower() for phrase in phrases)
         topics = _read_topics(data, beside) if "topics" in data else {}
-        prompts, left_out = _read_prompts(data, groups, beside)
+        prompts, left_out = _read_prompts(data, ("text",) if forms else groups, beside)
         if check_of(one for prompt in prompts for one in prompt.texts).is_uncut:
             raise data.error_at(
                 "prompts",
                 "the texts are read word by word, and the prompts are in a language without spaces between words; use"
                 " the family paired with a scorer of your own, which cuts words",
             )
-        return GenerationBody(groups, message, sentiment, topics, gendered, refusals, prompts, left_out)
+        return GenerationBody(groups, message, sentiment, topics, gendered, refusals, prompts, left_out, forms)
 
     def of_body(self, body: GenerationBody) -> Generation:
-        """Return the family with the statistics of so many groups."""
+        """Return the family with the statistics of so many groups, or of forms."""
+        if body.forms:
+            return FormsOfAnyone()
         return self if len(body.groups) == 2 else GenerationOfGroups()
 
     def asks_gender(self, body: GenerationBody, options: Options) -> bool:
@@ -260,19 +302,21 @@ class Generation(Family[GenerationBody]):
         topics = [[name, words.content()] for name, words in body.topics.items()]
         lexicon = [[entry.word, entry.attributes.get("class")] for entry in body.sentiment]
         gendered = body.gendered.content() if body.gendered else []
-        return [list(body.groups), body.message, lexicon, topics, gendered, list(body.refusals), prompts]
+        forms = [[sorted(some) for some in body.forms]] if body.forms else []
+        return [list(body.groups), body.message, lexicon, topics, gendered, list(body.refusals), prompts, *forms]
 
     def questions(self, body: GenerationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the texts after the prompt about each group; a unit is a prompt."""
         _lexicon(body, options)  # a wrong one is refused before anything is generated
+        each = len(body.prompts[0].texts)
         if context.role == REPLIES:
             asked = [(body.message.replace("{prompt}", one),) for prompt in body.prompts for one in prompt.texts]
-            cases = TextCases(asked, cases_per_unit=len(body.groups))
+            cases = TextCases(asked, cases_per_unit=each)
             return {"texts": Question(cases, Replies((), context.samples, context.seed))}
         samples = options["samples"]
         texts = [(one,) for prompt in body.prompts for one in prompt.texts for _ in range(samples)]
         query = GeneratedReplies(options["length"], samples, context.seed, float(options["temperature"]), body.message)
-        return {"texts": Question(TextCases(texts, cases_per_unit=len(body.groups) * samples), query)}
+        return {"texts": Question(TextCases(texts, cases_per_unit=each * samples), query)}
 
     def summarise(self, body: GenerationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Count words in the texts, and compare the two sides of each pair with intervals over prompts."""
@@ -288,8 +332,10 @@ class Generation(Family[GenerationBody]):
             lambda: rate_difference_interval(*_gender_counts(items), _OVER),
             _FEW,
         )
-        columns = [items[f"sentiment_{side}"] for side in _SIDES]
-        return _summary(body, options, answer, figures, _records(items, body.groups), items, columns)
+        shown = {
+            f"sentiment {group}": items[f"sentiment_{side}"] for group, side in zip(body.groups, _SIDES, strict=True)
+        }
+        return _summary(body, options, answer, figures, _records(items, body.groups), items, shown)
 
     def null(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the two sides exchanged at random in each pair of prompts."""
@@ -351,6 +397,22 @@ def _read_prompts(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tu
     return tuple(prompts), 0
 
 
+def _read_forms(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tuple[frozenset[str], ...]:
+    """Read the forms of words of two groups: those that are named like the group, or begin with its name and a dot."""
+    if extra := [key for key in ("sentiment", "topics", "gendered", "refusals") if key in data]:
+        raise data.error_at(extra[0], f"'forms' are counted after prompts about anyone; remove {extra[0]!r}")
+    if len(groups) != 2:
+        raise data.error_at("groups", f"'forms' are of two groups, got {len(groups)}")
+    of: list[set[str]] = [set() for _ in groups]
+    for entry in read_slot(data, "forms", beside, with_forms=True).entries:
+        for name, form in entry.attributes.get(FORMS, {}).items():
+            if (group := name.split(".")[0]) in groups:
+                of[groups.index(group)].add(normal_form(form).lower())
+    if not all(of):
+        raise data.error_at("forms", f"expected words with forms of {' and '.join(groups)}")
+    return tuple(map(frozenset, of))
+
+
 def _read_gendered(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> SlotWords | None:
     if "gendered" not in data:
         return None
@@ -384,7 +446,7 @@ def _lexicon(body: GenerationBody, options: Options) -> tuple[WordEntry, ...]:
         DataFileError: the list is malformed, or has other classes.
         UnknownNameError: there is no such list.
     """
-    if options["lexicon"] is None:
+    if options.get("lexicon") is None:
         return body.sentiment
     found = load_wordlist(options["lexicon"])
     _check_classes(found.entries, str(found.path))
@@ -426,12 +488,16 @@ def _figures(
         "refusal": counts["refused"].mean(axis=-1),
         "topic": per_hundred_words(counts["topic 0"] - counts["topic 1"], words),
     }
+    return counts, figures, _about(body, answer)
+
+
+def _about(body: GenerationBody, answer: Answer) -> dict[str, NDArray[Any]]:
+    """Return text and field by prompt."""
     prompts = [body.prompts[unit] for unit in answer.units]
-    about = {
+    return {
         "prompt": np.asarray([prompt.texts[0] for prompt in prompts], dtype=np.str_),
         "field": np.asarray([prompt.field for prompt in prompts], dtype=np.str_),
     }
-    return counts, figures, about
 
 
 def _items(body: GenerationBody, options: Options, answer: Answer) -> dict[str, NDArray[Any]]:
@@ -478,29 +544,26 @@ def _summary(
     figures: SummaryBuilder,
     records: list[Record],
     items: dict[str, NDArray[Any]],
-    sentiment: Sequence[NDArray[Any]],
+    shown: Mapping[str, NDArray[Any]],
 ) -> Summary:
-    """Return the summary; ``sentiment`` by group, each of shape (n,)."""
-    data = {} if options["lexicon"] is None else {"lexicon": _digest(_lexicon(body, options))}
-    examples = _examples(answer, items, body, sentiment)
+    """Return the summary; ``shown`` beside examples are values by name, each of shape (n,)."""
+    data = {} if options.get("lexicon") is None else {"lexicon": _digest(_lexicon(body, options))}
+    examples = _examples(answer, items, body, shown)
     notes = _notes(answer)
     if body.left_out:
         notes.append(f"{body.left_out} sentences of the file are left out: alike for two groups, or there before")
     return figures.summary(records, items, notes, data, examples=examples)
 
 
-def _examples(answer: Answer, items: Arrays, body: GenerationBody, sentiment: Sequence[NDArray[Any]]) -> Examples:
-    """Return the first text after the first prompt of each unit, with the sentiment of each group."""
+def _examples(answer: Answer, items: Arrays, body: GenerationBody, shown: Mapping[str, NDArray[Any]]) -> Examples:
+    """Return the first text after the first prompt of each unit, with values by name."""
     texts = _texts(answer)
     each = len(texts) // len(answer.units)
     text_of = {
         unit: f"{body.prompts[unit].texts[0]} | {' '.join(texts[each * row].split())}"
         for row, unit in enumerate(answer.units.tolist())
     }
-    figures = {
-        f"sentiment {group}": np.asarray(values, dtype=np.float64)
-        for group, values in zip(body.groups, sentiment, strict=True)
-    }
+    figures = {name: np.asarray(values, dtype=np.float64) for name, values in shown.items()}
     return examples_of(
         items["prompt"].tolist(), np.arange(len(answer.units)), answer.units, text_of.__getitem__, figures
     )
@@ -557,7 +620,8 @@ class GenerationOfGroups(Generation):
         figures = SummaryBuilder(self.statistics)
         _GROUPS.take(figures, items)
         records = _GROUPS.records(items, body.groups, slices=("field", "prompt"))
-        return _summary(body, options, answer, figures, records, items, list(sentiment.T))
+        shown = {f"sentiment {group}": values for group, values in zip(body.groups, sentiment.T, strict=True)}
+        return _summary(body, options, answer, figures, records, items, shown)
 
     def null(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the groups exchanged at random in each prompt."""
@@ -572,3 +636,60 @@ class GenerationOfGroups(Generation):
             if any(counts[one].any() for one in _LISTS.get(name, ("words",))):
                 items |= _GROUPS.items(name, values)
         return items, figures["sentiment"]
+
+
+def _share_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return forms of the second group, and all forms, by prompt."""
+    prompt, second, forms = take_arrays(arrays, "prompt", "second", "forms")
+    if not forms.any():
+        raise UndefinedError("no generated text has a form of the suite's words")
+    return mean_sums(prompt, second, forms, _OVER)
+
+
+class FormsOfAnyone(Generation):
+    """Which forms a model writes about mixed or unknown persons, such as masculine ones."""
+
+    definition: ClassVar[str] = "generation/forms-1"
+    null_control: ClassVar[str] = ""
+    no_null_control: ClassVar[str] = "every prompt is about anyone, so that there is nothing to exchange"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "form_share": FamilyStatistic(
+            Scale("away", 0.5, (0.0, 1.0)),
+            "share of the second group's forms among those of both, in texts about mixed or unknown persons",
+            _share_sums,
+            draws=_OVER,
+        )
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        name: option for name, option in Generation.options.items() if name != "lexicon"
+    }
+
+    def summarise(self, body: GenerationBody, options: Options, answers: Answers, seed: int) -> Summary:
+        """Count forms, with an interval over prompts."""
+        answer, counts = answers["texts"], count_forms(_texts(answers["texts"]), body.forms)
+        by_prompt = counts.reshape(len(answer.units), -1, 2).sum(axis=1).astype(np.float64)
+        items = _about(body, answer) | {"second": by_prompt[:, 1], "forms": by_prompt.sum(axis=1)}
+        figures = SummaryBuilder(self.statistics)
+        figures.take(
+            "form_share",
+            lambda: float(_share_sums(options, items).total),
+            lambda: share_interval(items["second"], items["forms"], _OVER),
+            _FEW,
+        )
+        records = [
+            {
+                "slice": what,
+                "value": str(label),
+                **dict(zip(body.groups, by_prompt[items[what] == label].sum(axis=0).tolist(), strict=True)),
+            }
+            for what in ("field", "prompt")
+            for label in np.unique(items[what])
+        ]
+        shown = dict(zip(body.groups, by_prompt.T, strict=True))
+        made = _summary(body, options, answer, figures, records, items, shown)
+        with_form = int(counts.any(axis=1).sum())
+        return replace(made, notes=[f"{with_form} of {len(counts)} texts have a form that is counted", *made.notes])
+
+    def null(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+        """Return nothing."""
+        return {}
