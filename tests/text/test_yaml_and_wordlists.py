@@ -43,6 +43,8 @@ COUNTS = {
     "names-es": (16, [("group", "male", 8), ("group", "female", 8)]),
     "names-fr": (16, [("group", "male", 8), ("group", "female", 8)]),
     "names-us": (1000, [("group", "male", 500), ("group", "female", 500)]),
+    "names-us-origin": (64, [("group", f"{o} {g}", 8) for o in ("white", "black", "hispanic", "asian")
+            for g in ("female", "male")]),
     "names-us-wide": (2000, [("group", "male", 1000), ("group", "female", 1000)]),
     "neutral-persons": (10, [("group", "neutral", 10)]),
     "occupations-de": (96, []),
