@@ -89,6 +89,10 @@ class InconsistentEntryError(BaselineError):
     """The items of a baseline entry give other values than the entry has, so that neither can be trusted."""
 
 
+class StoreError(BiasError, RuntimeError):
+    """The store of a URL cannot be read: no network, no right, or no such bucket."""
+
+
 class WriteError(BiasError, OSError):
     """A file cannot be written; what was there is still there. Made with a number, a reason and a file, as any
     ``OSError``.

@@ -10,6 +10,7 @@ from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.escaping import print_lines, printable
 from pytest_genderbias.gates.book import BaselineEntry, read_book
+from pytest_genderbias.gates.book_places import Place, listed, place_of
 from pytest_genderbias.plugin.information import terminal_width
 from pytest_genderbias.text.columns import paragraph, rows_or_blocks
 from pytest_genderbias.text.numbers import format_number
@@ -50,7 +51,7 @@ class StoredGate(NamedTuple):
 
 def carry_out(typed: Typed) -> int:
     """Print the stored gates: a line each, or with ``--explain`` a sentence."""
-    folder = Path(typed.values["baseline"])
+    folder = place_of(typed.values["baseline"], Path())
     gates = list(stored_gates(folder))
     if not gates:
         raise SettingError(
@@ -66,13 +67,13 @@ def carry_out(typed: Typed) -> int:
     return 0
 
 
-def stored_gates(folder: Path) -> Iterator[StoredGate]:
+def stored_gates(folder: Place) -> Iterator[StoredGate]:
     """Yield the gated statistics of all baseline files of a folder.
 
     Raises:
         BaselineError: one of them cannot be read.
     """
-    for book in sorted(folder.glob("*/*.json")):
+    for book in listed(folder, "*/*.json"):
         for name, entry in read_book(book).items():
             for statistic in entry.gated:
                 yield StoredGate(book.parent.name, name, statistic, entry)

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,9 @@ from pytest_genderbias.gates.book import (
     read_items,
     read_reference,
 )
+from pytest_genderbias.gates.book_places import Place, forget, listed, read_place
 from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_kept_spread
-from pytest_genderbias.gates.item_file import pack_measured
+from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, Seen, SinceAnchor, make_judgement
 from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.policy import Allowed, Margin, read_margin
@@ -95,7 +95,7 @@ class Baseline:
         judged: the strictest margin of each statistic, in its units, by entry; ``None`` without a margin.
     """
 
-    directory: Path
+    directory: Place
     model: str
     module: str
     update: str = "no"
@@ -113,7 +113,7 @@ class Baseline:
     judged: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Place:
         """The JSON file."""
         return book_path(self.directory, self.model, self.module)
 
@@ -252,6 +252,7 @@ class Baseline:
             try:
                 judgement = self._find_by(entry, measurement, margin, statistic, name)
             except BaselineError:
+                forget()
                 before, entry = entry, self.stored(name)
                 if entry == before:
                     raise
@@ -303,7 +304,7 @@ class Baseline:
         """Return the models that have the baseline entry in their file of the same module, those of a like name
         first.
         """
-        books = sorted(self.directory.glob(f"*/{self.path.name}"))
+        books = listed(self.directory, f"*/{self.path.name}")
         others = [book.parent.name for book in books if book != self.path and name in read_book(book)]
         close = close_names(self.model, others)
         return [*close, *(other for other in others if other not in close)]
@@ -322,7 +323,8 @@ class Baseline:
         if allowed is not None:
             check_breakable(allowed, statistic, measurement.statistics[statistic], old)
         accepted = _in_force(entry.accepted, measurement)
-        items, gated = read_reference(self.path, name, entry, self._counted_books())
+        counted = self._counted_books()
+        items, gated = read_reference(self.path, name, entry, counted)
         correction = correction_for(self.correct_for, gated, f"gates on {self._books()}")
         then = measurement
         if items is not None and entry.settings.get("restarts"):
@@ -437,9 +439,9 @@ class Baseline:
         command = f'{self._updating(measurement)} --bias-reason="why"'
         return make_judgement(measurement, statistic, code, "baseline", what, advice=advice, command=command)
 
-    def _counted_books(self) -> list[Path]:
+    def _counted_books(self) -> list[Place]:
         """Return the files whose gated statistics are the comparisons: those that are stored, whichever of them run."""
-        return [self.path] if self.correct_for == "module" else sorted((self.directory / self.model).glob("*.json"))
+        return [self.path] if self.correct_for == "module" else listed(self.directory / self.model, "*.json")
 
     def _books(self) -> str:
         return self.module if self.correct_for == "module" else self.model
@@ -658,12 +660,12 @@ def _in_force(accepted: Iterable[AcceptedValue], measurement: Measurement) -> tu
     return tuple(note for note in accepted if is_worse(measurement, note.statistic, note.old))
 
 
-def _other_examples(stored_items: Path, measurement: Measurement) -> list[str]:
+def _other_examples(stored_items: Place, measurement: Measurement) -> list[str]:
     """Return in words which examples are missing or new, if both measurements have the ids of theirs."""
     if "id" not in measurement.items:
         return []
     try:
-        known = _names(read_npz(stored_items.read_bytes(), "item file")["id"])
+        known = _names(read_npz(read_place(stored_items, MOST_ITEM_BYTES), "item file")["id"])
     except (OSError, DataFileError, KeyError):  # this only explains a failure that stands anyway
         return []
     try:

@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
+from pytest_genderbias.gates.book_places import MOST_BYTES, Place, UrlPath, content_of, read_place
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
     ContradictionError,
@@ -32,12 +32,11 @@ from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
-from pytest_genderbias.text.plain_files import open_regular, read_whole, reason
+from pytest_genderbias.text.plain_files import as_text, open_regular, read_whole, reason
 from pytest_genderbias.text.schema import Count, NotNegative, Rule, read_value
 from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 1
-_MOST_BYTES = 64 * 1024 * 1024  #: of a baseline file
 _RESTORE = "restore it from version control, or fix it; deleting it would lose the reasons for accepted values"
 _RESTORE_ITEMS = "restore it from version control, or run with --bias-update"
 _ALWAYS_WRITTEN = ("suite", *MUST_AGREE, "model", "values", "items_sha256")
@@ -243,7 +242,7 @@ def entry_of(
 # Paths.
 
 
-def book_path(directory: Path, model: str, module: str) -> Path:
+def book_path(directory: Place, model: str, module: str) -> Place:
     """Return the JSON file of a model name and test module.
 
     A slash becomes a dot. A hash follows a name that has more dots, so that no two modules share a file.
@@ -253,7 +252,7 @@ def book_path(directory: Path, model: str, module: str) -> Path:
     return directory / model / f"{named}-{_sha(module)}.json" if "." in stem else directory / model / f"{named}.json"
 
 
-def items_path(book: Path, name: str, sha256: str) -> Path:
+def items_path(book: Place, name: str, sha256: str) -> Place:
     """Return the item file of an entry."""
     return book.with_name(f"{book.stem}.{file_name(name)}.{sha256[:8]}.npz")
 
@@ -271,7 +270,7 @@ def _sha(text: str) -> str:
 # Reading.
 
 
-def read_book(path: Path) -> dict[str, BaselineEntry]:
+def read_book(path: Place) -> dict[str, BaselineEntry]:
     """Return the stored entries by name; none if there is no file.
 
     The file is read each time, and parsed only if its text is another one: every gate of a module asks for its entries
@@ -286,11 +285,11 @@ def read_book(path: Path) -> dict[str, BaselineEntry]:
 
 
 @lru_cache(maxsize=4)
-def _parse_entries(path: Path, text: str) -> dict[str, BaselineEntry]:
+def _parse_entries(path: Place, text: str) -> dict[str, BaselineEntry]:
     return entries_of(path, _parse_contents(path, text))
 
 
-def entries_of(path: Path, contents: Mapping[str, object]) -> dict[str, BaselineEntry]:
+def entries_of(path: Place, contents: Mapping[str, object]) -> dict[str, BaselineEntry]:
     """Return the entries of a baseline file, from their JSON by name; errors as :func:`read_book`."""
     try:
         return {name: BaselineEntry.from_dict(content, f"{path}: entries.{name}") for name, content in contents.items()}
@@ -298,27 +297,29 @@ def entries_of(path: Path, contents: Mapping[str, object]) -> dict[str, Baseline
         raise BaselineError(f"{error}; {_RESTORE}") from None
 
 
-def read_contents(path: Path) -> dict[str, object]:
+def read_contents(path: Place) -> dict[str, object]:
     """Return the JSON of the entries of a baseline file by name; errors as :func:`read_book`."""
     text = _read_text(path)
     return {} if text is None else _parse_contents(path, text)
 
 
-def _read_text(path: Path) -> str | None:
+def _read_text(path: Place) -> str | None:
     """Return the text of a baseline file; ``None`` if there is no file."""
     try:
+        if isinstance(path, UrlPath):
+            content = content_of(path)
+            return None if content is None else as_text(path, content, MOST_BYTES)
         path.lstat()
+        return read_whole(path, MOST_BYTES)
+    except DataFileError as error:
+        raise BaselineError(f"{error}; {_RESTORE}") from None
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise BaselineError(f"{path}: cannot be read: {reason(error)}") from None
-    try:
-        return read_whole(path, _MOST_BYTES)
-    except DataFileError as error:
-        raise BaselineError(f"{error}; {_RESTORE}") from None
 
 
-def _parse_contents(path: Path, text: str) -> dict[str, object]:
+def _parse_contents(path: Place, text: str) -> dict[str, object]:
     try:
         data = parse_json(text, str(path))
     except DataFileError as error:
@@ -335,7 +336,7 @@ def _parse_contents(path: Path, text: str) -> dict[str, object]:
     return entries
 
 
-def read_items(book: Path, name: str, entry: BaselineEntry) -> StoredItems | None:
+def read_items(book: Place, name: str, entry: BaselineEntry) -> StoredItems | None:
     """Return what is stored of the units of an entry; ``None`` if that was too large. It gives the values of the entry.
 
     Raises:
@@ -347,7 +348,7 @@ def read_items(book: Path, name: str, entry: BaselineEntry) -> StoredItems | Non
 
 
 def read_reference(
-    book: Path, name: str, entry: BaselineEntry, counted: Iterable[Path]
+    book: Place, name: str, entry: BaselineEntry, counted: Iterable[Place]
 ) -> tuple[StoredItems | None, int]:
     """Return what is stored of the units of an entry, as :func:`read_items` does, and how many comparisons gates make.
 
@@ -366,14 +367,17 @@ def read_reference(
     return None if packed is None else _unpack(book, name, entry, packed), gated
 
 
-def _read_packed(book: Path, name: str, entry: BaselineEntry) -> bytes | None:
+def _read_packed(book: Place, name: str, entry: BaselineEntry) -> bytes | None:
     """Return the bytes of the item file of an entry; ``None`` if it has none."""
     if entry.items_sha256 is None:
         return None
     path = items_path(book, name, entry.items_sha256)
     try:
-        with open_regular(path) as file:
-            packed = file.read(MOST_ITEM_BYTES + 1)
+        if isinstance(path, UrlPath):
+            packed = read_place(path, MOST_ITEM_BYTES)
+        else:
+            with open_regular(path) as file:
+                packed = file.read(MOST_ITEM_BYTES + 1)
     except (DataFileError, OSError) as error:
         raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
     if hashlib.sha256(packed).hexdigest() != entry.items_sha256:
@@ -381,7 +385,7 @@ def _read_packed(book: Path, name: str, entry: BaselineEntry) -> bytes | None:
     return packed
 
 
-def _unpack(book: Path, name: str, entry: BaselineEntry, packed: bytes) -> StoredItems:
+def _unpack(book: Place, name: str, entry: BaselineEntry, packed: bytes) -> StoredItems:
     path = items_path(book, name, str(entry.items_sha256))
     restarts = entry.settings.get("restarts", 0)
     try:

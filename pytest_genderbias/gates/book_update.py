@@ -11,15 +11,15 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
-from pytest_genderbias.errors import BaselineError, UndefinedError
-from pytest_genderbias.folders import has_unfinished, locked_file, sweep_unfinished, write_whole
+from pytest_genderbias.errors import BaselineError, StoreError, UndefinedError
+from pytest_genderbias.folders import has_unfinished, sweep_unfinished
 from pytest_genderbias.gates.book import (
     SCHEMA,
     BaselineEntry,
@@ -30,6 +30,7 @@ from pytest_genderbias.gates.book import (
     read_contents,
     read_items,
 )
+from pytest_genderbias.gates.book_places import Place, content_of, listed, locked, remove_place, write_place
 from pytest_genderbias.gates.item_file import StoredItems, alike_items, load_stored
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
@@ -264,7 +265,7 @@ Decide: TypeAlias = Callable[[Mapping[str, BaselineEntry]], Change]
 
 
 def update_books(
-    directory: Path, decisions: Mapping[Key, Decide], is_refused: Callable[[], bool] = lambda: False
+    directory: Place, decisions: Mapping[Key, Decide], is_refused: Callable[[], bool] = lambda: False
 ) -> Mapping[Key, Change]:
     """Change baseline files by what is stored in them at that time: all of them, or none. Each is written whole.
 
@@ -291,20 +292,15 @@ def update_books(
         return {}
     if not any(changed):
         for path in books.values():
-            if _superfluous(path) or has_unfinished(path.parent):
-                with suppress(OSError, NotImplementedError), _locked(path):
+            if _superfluous(path) or (isinstance(path, Path) and has_unfinished(path.parent)):
+                with suppress(OSError, NotImplementedError), locked(path.with_name(_LOCK), _PATIENCE):
                     _sweep(path)
         return {}
     return _change(books, decide, is_refused)
 
 
-def _locked(path: Path) -> AbstractContextManager[None]:
-    """Lock the folder of a baseline file."""
-    return locked_file(path.with_name(_LOCK), _PATIENCE, remove=True)
-
-
 def _change(
-    books: Mapping[Key, Path],
+    books: Mapping[Key, Place],
     decide: Callable[[Key, Mapping[str, object]], Change],
     is_refused: Callable[[], bool] = lambda: False,
 ) -> Mapping[Key, Change]:
@@ -318,7 +314,7 @@ def _change(
     try:
         with ExitStack() as locks:
             for path in reversed(folders.values()):
-                locks.enter_context(_locked(path))
+                locks.enter_context(locked(path.with_name(_LOCK), _PATIENCE))
             before = {key: read_contents(path) for key, path in books.items()}
             changes = {key: decide(key, contents) for key, contents in before.items()}
             if is_refused():
@@ -339,7 +335,7 @@ def _change(
 
 
 def _write(
-    books: Mapping[Key, Path], before: Mapping[Key, Mapping[str, object]], changes: Mapping[Key, Change]
+    books: Mapping[Key, Place], before: Mapping[Key, Mapping[str, object]], changes: Mapping[Key, Change]
 ) -> None:
     """Write item files, then the files that name them, then remove those that nothing names. The caller holds the
     locks.
@@ -347,22 +343,22 @@ def _write(
     Raises:
         BaselineError: a file cannot be written; those that were written have their old content again.
     """
-    written: dict[Path, bytes | None] = {}
+    written: dict[Place, bytes | None] = {}
     try:
         for key, change in changes.items():
             path = books[key]
             for name, new in change.items():
                 if new is not None and new.items is not None and new.entry.items_sha256 is not None:
-                    write_whole(items_path(path, name, new.entry.items_sha256), new.items)
+                    write_place(items_path(path, name, new.entry.items_sha256), new.items)
         for key, change in changes.items():
             path = books[key]
-            old = path.read_bytes() if path.exists() else None
+            old = content_of(path)
             _write_entries(path, key, before[key], change)
             written[path] = old
     except OSError as error:
         for restored, content in written.items():
             with suppress(OSError):
-                restored.unlink() if content is None else write_whole(restored, content)
+                remove_place(restored) if content is None else write_place(restored, content)
         raise BaselineError(
             f"{path} cannot be written: {error.strerror or error}; nothing that was there is lost"
         ) from None
@@ -371,7 +367,7 @@ def _write(
             _sweep(books[key])
 
 
-def _write_entries(path: Path, key: Key, before: Mapping[str, object], change: Change) -> None:
+def _write_entries(path: Place, key: Key, before: Mapping[str, object], change: Change) -> None:
     """Write a baseline file; remove one without entries.
 
     Raises:
@@ -382,38 +378,39 @@ def _write_entries(path: Path, key: Key, before: Mapping[str, object], change: C
     model, module = key
     content = {"schema": SCHEMA, "model": model, "module": module, "entries": stored}
     if stored:
-        write_whole(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+        write_place(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
     else:
-        path.unlink(missing_ok=True)
+        remove_place(path)
 
 
-def _sweep(book: Path) -> None:
+def _sweep(book: Place) -> None:
     """Remove what no baseline file of the folder names. The caller holds the lock."""
-    sweep_unfinished(book.parent)
+    if isinstance(book, Path):
+        sweep_unfinished(book.parent)
     for path in _superfluous(book):
         with suppress(OSError):  # a superfluous file does no harm
-            path.unlink(missing_ok=True)
+            remove_place(path)
 
 
-def _superfluous(book: Path) -> list[Path]:
+def _superfluous(book: Place) -> list[Place]:
     """Return the item files that no baseline file of the folder names: of an earlier state, or of a killed run.
 
     Args:
         book: the file that is updated. Item files of books whose names do not begin like a file of the folder stay.
     """
-    items = [path for path in sorted(book.parent.glob("*.npz")) if _ITEMS.fullmatch(path.name)]
-    books = {book, *book.parent.glob("*.json")}
     try:
+        items = [path for path in listed(book.parent, "*.npz") if _ITEMS.fullmatch(path.name)]
+        books = {book, *listed(book.parent, "*.json")}
         named = set().union(*map(_named_items, books)) if items else set()
-    except (BaselineError, ValueError):  # another book cannot be read: what it names is not known
+    except (BaselineError, StoreError, ValueError):  # another book cannot be read: what it names is not known
         return []
     ours = tuple(f"{other.stem}." for other in books)
     return [path for path in items if path not in named and path.name.startswith(ours)]
 
 
-def _named_items(book: Path) -> set[Path]:
+def _named_items(book: Place) -> set[Place]:
     """Return the item files that a baseline file names: of its entries, and of their anchors."""
-    files: set[Path] = set()
+    files: set[Place] = set()
     for name, content in read_contents(book).items():
         for part in (content, content.get("anchor") if isinstance(content, Mapping) else None):
             digest = part.get("items_sha256") if isinstance(part, Mapping) else None
@@ -435,7 +432,7 @@ def state_of(entry: BaselineEntry | None) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None) -> NewEntry | None:
+def to_write(book: Place, name: str, new: NewEntry, stored: BaselineEntry | None) -> NewEntry | None:
     """Return what is to be written over a stored entry; ``None`` if the new one differs by noise only.
 
     If only the gates differ, the stored figures stay, and with them the model that they are of.
@@ -454,7 +451,7 @@ def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None)
     return NewEntry(replace(stored, gated=new.entry.gated, sees=sees, abilities=abilities))
 
 
-def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> bool:
+def _unchanged(book: Place, name: str, new: NewEntry, stored: BaselineEntry) -> bool:
     """Return whether a stored entry has the same signature and reasons, and every value and item within noise."""
     now = new.entry
     if (now.suite, now.accepted, now.signature) != (stored.suite, stored.accepted, stored.signature):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.baseline import strictest
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
+from pytest_genderbias.gates.book_places import Place
 from pytest_genderbias.gates.book_update import Change, state_of, to_write, update_books
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.verdicts import anchor_in_words
@@ -21,9 +21,9 @@ _SHOWN = 3  #: tests that failed, of those that a message names
 
 
 def accept(
-    directory: Path,
+    directory: Place,
     proposals: Mapping[BookKey, Proposals],
-    unused: Mapping[Path, set[str]],
+    unused: Mapping[Place, set[str]],
     only_new: bool,
     messages: Messages,
     failed: Sequence[str] = (),
@@ -101,7 +101,7 @@ class _Decision:
         changes: whether the last call would have changed anything.
     """
 
-    path: Path
+    path: Place
     key: BookKey
     proposals: Proposals
     unused: frozenset[str]
@@ -222,7 +222,7 @@ def _unseen_in_words(value: AcceptedValue) -> str:
     )
 
 
-def _list_changes(path: Path, stored: Mapping[str, BaselineEntry], change: Change, messages: Messages) -> None:
+def _list_changes(path: Place, stored: Mapping[str, BaselineEntry], change: Change, messages: Messages) -> None:
     messages.add(f"baseline written: {path}", "green")
     for name, new in sorted(change.items(), key=lambda pair: (pair[1] is None, pair[0])):
         if new is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
+from pytest_genderbias.errors import StoreError
+from pytest_genderbias.gates.book_places import MOST_BYTES, Place, read_place
+from pytest_genderbias.text.plain_files import as_text
 from pytest_genderbias.text.strict_json import parse_json
 
 
@@ -38,11 +40,11 @@ class Messages:
         self.failures.append(text)
 
 
-def module_and_names(path: Path) -> tuple[str, set[str]]:
+def module_and_names(path: Place) -> tuple[str, set[str]]:
     """Return the module and the entry names of a baseline file; nothing if it cannot be read."""
     try:
-        data = parse_json(path.read_text(encoding="utf-8-sig"), str(path))
-    except (OSError, ValueError):
+        data = parse_json(as_text(path, read_place(path), MOST_BYTES), str(path))
+    except (OSError, ValueError, StoreError):
         return "", set()
     module, entries = (data.get("module"), data.get("entries")) if isinstance(data, dict) else (None, None)
     return (module, set(entries)) if isinstance(module, str) and isinstance(entries, dict) else ("", set())

@@ -15,6 +15,7 @@ import pytest
 from pytest_genderbias.errors import DataFileError, GateError, ModelError, SettingError, installing
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import is_stream
+from pytest_genderbias.gates.book_places import Place, UrlPath, place_of
 from pytest_genderbias.gates.policy import Margin, read_margin
 from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
@@ -298,9 +299,12 @@ def new_gate_file(text: str, origin: Origin) -> Path:
     return path
 
 
-def baseline_folder(text: str, origin: Origin) -> Path:
-    """Parse the path of the baselines, which always starts at the root directory of the project."""
-    return origin.project / text
+def baseline_folder(text: str, origin: Origin) -> Place:
+    """Parse the URL of the baselines, or their path, which always starts at the root directory of the project."""
+    try:
+        return place_of(text, origin.project)
+    except SettingError as error:
+        raise origin.error(str(error)) from None
 
 
 def shared_cache(url: str, origin: Origin) -> str:
@@ -330,9 +334,15 @@ def writable_folder(text: str, origin: Origin) -> Path:
     return folder
 
 
-def not_writable(folder: Path) -> Path | None:
+def not_writable(folder: Place) -> Place | None:
     """Return what prevents writing or making a folder: itself or its nearest existing parent; ``None`` if nothing
-    does.
+    does. Of a URL, it is only checked that it can be read.
+
+    Raises:
+        StoreError: it cannot.
     """
+    if isinstance(folder, UrlPath):
+        folder.glob("*")
+        return None
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     return None if nearest.is_dir() and os.access(nearest, os.W_OK) else nearest

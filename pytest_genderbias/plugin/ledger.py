@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_genderbias.errors import StoreError
+from pytest_genderbias.gates.book_places import Place, listed
 from pytest_genderbias.gates.policy import Referee, refereed_by
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
@@ -332,13 +334,18 @@ class Ledger:
                 " bias_measure (docs/reference/verdicts.md)"
             )
 
-    def _unused(self, session: pytest.Session) -> dict[Path, set[str]]:
+    def _unused(self, session: pytest.Session) -> dict[Place, set[str]]:
         """Return stored entries that no test asked for, by file, where all tests that could have asked did run."""
         if self._is_narrowed(session):
             return {}
-        unused: dict[Path, set[str]] = {}
+        unused: dict[Place, set[str]] = {}
         for spec in self._settings.models:
-            for path in sorted((self._settings.baseline / spec.name).glob("*.json")):
+            try:
+                books = listed(self._settings.baseline / spec.name, "*.json")
+            except StoreError as error:
+                self._messages.add(str(error), "yellow")
+                return {}
+            for path in books:
                 module, names = module_and_names(path)
                 key = BookKey(spec.name, module)
                 gone = module != PACKAGED and not (self._config.rootpath / module).exists()
@@ -362,7 +369,7 @@ class Ledger:
         collected = self._all_collected().get(key, set())
         return bool(collected) and collected <= self._settled.get(key, set()) and key.module not in self._unclear
 
-    def _accept(self, session: pytest.Session, unused: Mapping[Path, set[str]], complete: bool) -> None:
+    def _accept(self, session: pytest.Session, unused: Mapping[Place, set[str]], complete: bool) -> None:
         if not complete:
             self._messages.add("the run was cut short: no baseline was written", "yellow")
             return

@@ -17,8 +17,10 @@ from typing import Annotated, Any, TypeVar, cast
 
 import pytest
 
+from pytest_genderbias.errors import StoreError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import default_cache
+from pytest_genderbias.gates.book_places import Place
 from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.measurement.processes import process_count
 from pytest_genderbias.models.spec import DTYPES, ModelSpec
@@ -74,7 +76,7 @@ class Settings:
     no_cache: bool
     cache_size: int = parsed(parse.size)
     shared_cache: str | None = parsed(parse.shared_cache)
-    baseline: Path = parsed(parse.baseline_folder)
+    baseline: Place = parsed(parse.baseline_folder)
     update_all: bool
     reason: str | None = parsed(parse.one_line)
     update_new: bool
@@ -206,7 +208,11 @@ def _check_update(settings: Settings) -> None:
         raise pytest.UsageError(
             "--bias-update and --bias-update-new exclude each other; --bias-update accepts new entries too"
         )
-    if settings.update != "no" and (obstacle := parse.not_writable(settings.baseline)) is not None:
+    try:
+        obstacle = None if settings.update == "no" else parse.not_writable(settings.baseline)
+    except StoreError as error:
+        raise pytest.UsageError(f"--bias-baseline: {error}") from None
+    if obstacle is not None:
         raise pytest.UsageError(
             f"--bias-baseline: {obstacle} cannot be written, so nothing could be accepted; choose another folder"
         )

@@ -39,19 +39,8 @@ class SharedScores:
 
     def __init__(self, url: str) -> None:
         """Read the URL, and check that its package is installed; nothing is asked of the store yet."""
-        import fsspec
-
-        match = _URL.fullmatch(url)
-        if match is None:
-            raise SettingError(
-                "expected the URL of a folder, as s3://BUCKET/FOLDER, without a user, a password or a query; its keys"
-                " belong in the environment"
-            )
-        self._protocol, self._url = match[1], url.rstrip("/")
-        try:
-            fsspec.get_filesystem_class(self._protocol)
-        except (ImportError, ValueError) as error:
-            raise SettingError(f"cannot open {match[1]}://: {printable(str(error))}") from None
+        check_url(url)
+        self._url = url.rstrip("/")
         self._files: Any = None
         self.failure: str | None = None
 
@@ -79,13 +68,7 @@ class SharedScores:
             self._put(here[name], here[name].read_bytes())
 
     def _put(self, path: Path, content: bytes) -> None:
-        files, entry = self._opened(), f"{self._root}/{path.parent.name}"
-        try:
-            files.pipe_file(f"{entry}/{path.name}", content)
-        except FileNotFoundError:  # a store with real folders, or none at the URL, where none is made
-            with suppress(FileExistsError):
-                files.mkdir(entry, create_parents=False)
-            files.pipe_file(f"{entry}/{path.name}", content)
+        put_file(self._opened(), f"{self._root}/{path.parent.name}/{path.name}", content)
 
     def _opened(self) -> Any:
         if self._files is None:
@@ -100,8 +83,43 @@ class SharedScores:
         try:
             act()
         except Exception as error:  # each library of a store raises errors of its own
-            reason = brief(str(error), _LONG) if str(error) else type(error).__name__
-            self.failure = f"scores not shared: {self._url}: {reason}"
+            self.failure = f"scores not shared: {self._url}: {reason_of(error)}"
+
+
+def check_url(url: str) -> tuple[str, str, str]:
+    """Return the protocol, the bucket or host, and the path of the URL of a folder whose package is installed.
+
+    Raises:
+        SettingError: the URL names no store, holds a key, or its package is missing.
+    """
+    import fsspec
+
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise SettingError(
+            "expected the URL of a folder, as s3://BUCKET/FOLDER, without a user, a password or a query; its keys"
+            " belong in the environment"
+        )
+    try:
+        fsspec.get_filesystem_class(match[1])
+    except (ImportError, ValueError) as error:
+        raise SettingError(f"cannot open {match[1]}://: {printable(str(error))}") from None
+    return match[1], match[2], match[3] or ""
+
+
+def put_file(files: Any, name: str, content: bytes, **how: str) -> None:
+    """Write a file to a store, and make its folder, but none above, where the store has real folders."""
+    try:
+        files.pipe_file(name, content, **how)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            files.mkdir(name.rpartition("/")[0], create_parents=False)
+        files.pipe_file(name, content, **how)
+
+
+def reason_of(error: Exception) -> str:
+    """Return the message of an error of a store, without its end if it is long."""
+    return brief(str(error), _LONG) if str(error) else type(error).__name__
 
 
 def _sizes(files: Any, folder: str) -> Iterable[tuple[str, int]]:

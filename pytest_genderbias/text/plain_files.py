@@ -12,7 +12,7 @@ import io
 import stat
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 from pytest_genderbias.errors import DataFileError, SettingError
@@ -167,6 +167,20 @@ def read_whole(path: Path, most: int) -> str:
             content = file.read(most + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise unreadable(path, error) from None
+    return as_text(path, content, most)
+
+
+def as_text(path: PurePath, content: bytes, most: int) -> str:
+    """Return the text of the bytes of a UTF-8 file, without a byte order mark.
+
+    Args:
+        path: of the file.
+        content: its bytes.
+        most: the largest number of them.
+
+    Raises:
+        DataFileError: they are more, or not UTF-8.
+    """
     if len(content) > most:
         raise DataFileError(f"{path}: cannot be read: expected at most {most:,} bytes, got more")
     if encoding := encoding_of(content):
@@ -201,12 +215,12 @@ def encoding_of(beginning: bytes) -> str:
     return ""
 
 
-def other_encoding(path: Path, encoding: str) -> DataFileError:
+def other_encoding(path: PurePath, encoding: str) -> DataFileError:
     """Return the error of a text in an encoding with two or four bytes a character."""
     return DataFileError(f"{path}:1: not UTF-8, but {encoding}; convert the file with iconv -f {encoding} -t UTF-8")
 
 
-def not_utf8(path: Path, line: int, byte: int, position: int) -> DataFileError:
+def not_utf8(path: PurePath, line: int, byte: int, position: int) -> DataFileError:
     """Return the error of a byte that is not UTF-8, at a position from 1 in its line."""
     likely = "WINDOWS-1252" if byte < 0xA0 else "LATIN1"  # which has control characters there
     return DataFileError(

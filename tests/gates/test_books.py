@@ -452,7 +452,7 @@ def test_an_update_that_changes_nothing_needs_no_right_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored_book(tmp_path)
-    monkeypatch.setattr("pytest_genderbias.gates.book_update.locked_file", lambda *_, **__: pytest.fail("locked"))
+    monkeypatch.setattr("pytest_genderbias.gates.book_update.locked", lambda *_, **__: pytest.fail("locked"))
     assert not update_books(tmp_path, {("m", "t.py"): lambda stored: {}})
 
 

@@ -361,7 +361,7 @@ def test_a_disk_that_is_full_after_the_first_book_leaves_both_as_they_were(
     gated.path.joinpath("second.bias.yaml").write_text(SECOND)
     gated.runpytest(model(gated, "good"), "--bias-update").assert_outcomes(passed=2)
     before = files(gated)
-    write, books = book_update.write_whole, []
+    write, books = book_update.write_place, []
 
     def full(path: os.PathLike[str], content: bytes) -> None:
         books.append(str(path).endswith(".json"))
@@ -369,7 +369,7 @@ def test_a_disk_that_is_full_after_the_first_book_leaves_both_as_they_were(
             raise OSError(28, "No space left on device")
         write(path, content)
 
-    monkeypatch.setattr(book_update, "write_whole", full)
+    monkeypatch.setattr(book_update, "write_place", full)
     result = gated.runpytest(model(gated, "better"), "--bias-update")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*cannot be written: No space left on device; nothing that was there is lost"])

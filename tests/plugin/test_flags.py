@@ -47,7 +47,7 @@ OWN_EXAMPLES: dict[str, tuple[str, object]] = {
 
 def example(name: str, kind: str) -> tuple[str, object]:
     """Return a value as a user writes it and the setting that comes of it, for a field of this name and type."""
-    usual = {"bool": ("true", True), "int": ("53", 53), "Path": (name, Path(name))}
+    usual = {"bool": ("true", True), "int": ("53", 53), "Path": (name, Path(name)), "Place": (name, Path(name))}
     return OWN_EXAMPLES[name] if name in OWN_EXAMPLES else usual[kind.removesuffix(" | None")]
 
 
