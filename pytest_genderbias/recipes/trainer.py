@@ -141,7 +141,7 @@ def run_trainer(
         for callback in training.callbacks:
             if hasattr(callback, "report"):
                 callback.report = trainer.log
-        with _one_error(folder), training.around(network):
+        with _one_error(folder), training.around(network), _names_of_class(network):
             trainer.train(resume_from_checkpoint=last_checkpoint(folder / CHECKPOINTS))
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         if any(not math.isfinite(loss) for loss in losses) or not _is_finite(network):
@@ -196,6 +196,20 @@ def _make_trainer(
         return transformers.Trainer(network, settings, collator, examples, callbacks=list(training.callbacks))
     except (ValueError, TypeError, ImportError) as error:
         raise SettingError(f"transformers' Trainer rejects its arguments: {' '.join(str(error).split())}") from error
+
+
+@contextmanager
+def _names_of_class(network: PreTrainedModel) -> Iterator[None]:
+    """Save checkpoints with the names of parameters that the network's class has, as the Trainer looks for them.
+
+    transformers writes the names of the files that a network is from, such as ``LayerNorm.gamma`` of early BERTs, but
+    the Trainer then resumes with the first values of these parameters.
+    """
+    conversions = vars(network).pop("_weight_conversions", None)
+    try:
+        yield
+    finally:
+        vars(network)["_weight_conversions"] = conversions
 
 
 def _stay_on(device: torch.device, settings: TrainingArguments) -> None:

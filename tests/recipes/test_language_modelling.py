@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from support.interrupted import StopAt
-from support.tiny_checkpoints import CAUSAL, MASKED, make_network
+from support.tiny_checkpoints import CAUSAL, MASKED, make_network, save_checkpoint
 
 from pytest_genderbias import load_model
 from pytest_genderbias.datasets.folder import MissingDataError
@@ -293,6 +294,23 @@ def test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one(k
     assert not same(weights(whole), weights(other))
     steps = [e["step"] for e in json.loads((parts / "training.json").read_text())["log"] if "loss" in e]
     assert steps == list(range(1, 10))
+
+
+def test_a_training_goes_on_with_parameters_that_the_files_name_otherwise(corpus, tmp_path):
+    """As the files of bert-base-uncased do."""
+    folder = save_checkpoint("bert", tmp_path / "start")
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in load_file(folder / "model.safetensors").items()
+    }
+    save_file(old, folder / "model.safetensors", {"format": "pt"})
+    recipe = recipe_of("bert", corpus, steps=9, arguments={"save_steps": 2})
+    start, rows = recipe.start(load_model(str(folder), device="cpu"), 0), recipe.rows()
+    whole = load_file(recipe.train(start, rows, 0, tmp_path / "whole") / "model.safetensors")
+    with pytest.raises(KeyboardInterrupt):
+        recipe.train(start, rows, 0, tmp_path / "parts", Training(callbacks=(StopAt(5),)))
+    assert same(load_file(recipe.train(start, rows, 0, tmp_path / "parts") / "model.safetensors"), whole)
+    assert old.keys() == whole.keys(), "the model keeps the names of the files"
 
 
 def test_layers_that_are_computed_twice_train_the_same_model_and_bfloat16_nearly(tiny_model, corpus, tmp_path):
