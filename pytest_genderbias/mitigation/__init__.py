@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.mitigation.harness.resilience import resilience as resilience
     from pytest_genderbias.mitigation.harness.run import MitigationRun as MitigationRun
     from pytest_genderbias.mitigation.harness.run import mitigate as mitigate
+    from pytest_genderbias.mitigation.harness.run import share_trainings as share_trainings
     from pytest_genderbias.mitigation.harness.verdict import assert_reduced as assert_reduced
     from pytest_genderbias.mitigation.harness.verdict import judge_reduction as judge_reduction
     from pytest_genderbias.mitigation.methods.registry import make_method as make_method
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "mitigation.harness.callback": ("BiasCallback",),
     "mitigation.harness.growth": ("Growth", "growth"),
-    "mitigation.harness.run": ("MitigationRun", "mitigate"),
+    "mitigation.harness.run": ("MitigationRun", "mitigate", "share_trainings"),
     "mitigation.harness.agreement": ("agreement",),
     "mitigation.harness.verdict": ("assert_reduced", "judge_reduction"),
     "mitigation.methods.registry": ("make_method", "make_recipe"),

@@ -11,6 +11,7 @@ from typing import Any
 from pytest_genderbias.errors import BiasError, SettingError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.mitigation.harness.run import share_trainings
 from pytest_genderbias.papers.claims import judge_claims
 from pytest_genderbias.papers.config import PAPER, PaperConfig, Table, load_paper, load_table, paper_names
 from pytest_genderbias.papers.making import check_run, make_runs
@@ -21,7 +22,11 @@ from pytest_genderbias.text.columns import columns, paragraph
 
 
 def carry_out(values: Mapping[str, Any]) -> int:
-    """List papers or tables, or make the runs of a table and show it."""
+    """List papers or tables, or make the runs of a table and show it. Of several processes, the first does all but its
+    trainings alone.
+    """
+    if values["runs"]:
+        share_trainings()
     results = _results_folder(values["results"], values["runs"], values["scale"])
     if values["pages"]:
         if values["scale"] == PAPER:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.corpora import TOKENISERS, text_tokens
 from pytest_genderbias.datasets.folder import DATA_SETS, data_set_of
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.measurement.processes import process_count
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
@@ -139,7 +138,7 @@ class _Pretraining(TrainingSettings):
         blocks = self._blocks(checkpoint, rows)
         accumulation = self.arguments.get("gradient_accumulation_steps", 1)
         assert isinstance(accumulation, int), "checked by __post_init__"
-        accumulated = self.batch_size * accumulation * process_count()
+        accumulated = self.batch_size * accumulation
         steps = self.steps if training.max_steps is None else training.max_steps
         count = int(np.ceil(len(blocks) * self.epochs)) if steps is None else steps * accumulated
         network = copied(checkpoint.network)

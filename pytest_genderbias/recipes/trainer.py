@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
-from pytest_genderbias.measurement.processes import process_count, refuse_several
+from pytest_genderbias.measurement.processes import is_left_alone, process_count, refuse_several
 from pytest_genderbias.models.hidden_layers import save_projections
 from pytest_genderbias.models.source import quiet_transformers
 from pytest_genderbias.recipes.freezing import freeze
@@ -120,13 +120,15 @@ def run_trainer(
         seed: seed of the order of the data and of dropout.
         arguments: arguments of ``transformers.TrainingArguments``; ``save_steps`` limits what an interruption loses.
         training: options of the caller.
-        divisible: whether several processes may divide each step, as ``accelerate launch`` starts them. Then the first
-            of them saves.
+        divisible: whether several processes may divide each step, as ``accelerate launch`` starts them: the batches
+            that are added up, else the rows of a batch. The first process saves.
 
     Raises:
         NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
     require_train()
+    if is_left_alone():
+        refuse_several("a training outside of a mitigation")
     if not divisible:
         refuse_several("this training, which is neither of a classifier nor of a language model on a corpus,")
     done = folder / "model"
@@ -180,7 +182,7 @@ def _make_trainer(
         "dataloader_pin_memory": False,
         "use_cpu": network.device.type == "cpu",
         "save_total_limit": 1,
-        **arguments,
+        **_divided(arguments),
         "output_dir": str(folder / CHECKPOINTS),
         "seed": seed,
         "data_seed": seed,
@@ -210,6 +212,25 @@ def _names_of_class(network: PreTrainedModel) -> Iterator[None]:
         yield
     finally:
         vars(network)["_weight_conversions"] = conversions
+
+
+def _divided(arguments: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the arguments of the Trainer with the share of one of several processes in each step.
+
+    Raises:
+        SettingError: neither the batches of a step nor the rows of a batch are a multiple of the processes.
+    """
+    processes = process_count()
+    added, rows = arguments.get("gradient_accumulation_steps", 1), arguments.get("per_device_train_batch_size", 8)
+    if isinstance(added, int) and added % processes == 0:
+        return {**arguments, "gradient_accumulation_steps": added // processes}
+    if isinstance(rows, int) and rows % processes == 0:  # the mean over processes of the mean loss of their rows
+        share = {"per_device_train_batch_size": rows // processes, "average_tokens_across_devices": False}
+        return {**arguments, **share}
+    raise SettingError(
+        f"{processes} processes cannot divide a step equally; make gradient_accumulation_steps or the batch size a"
+        " multiple of their number"
+    )
 
 
 def _stay_on(device: torch.device, settings: TrainingArguments) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from pytest_genderbias.errors import NotApplicableError, SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import Plan, plan_measurement
+from pytest_genderbias.measurement.processes import refuse_several
 from pytest_genderbias.mitigation.harness.run import kept_training
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_network
@@ -388,6 +389,7 @@ class WatchedTrainings:
         Raises:
             NotApplicableError: nothing was measured on the way.
         """
+        refuse_several("a training that is measured on its way")
         own = {"recipe": self.recipe.settings(), "suite": self.suite.digest, "settings": self.settings}
         folder = kept_training(self.folder, name, {"version": _VERSION, **own, **key}, train)
         if not (folder / LOG).is_file():

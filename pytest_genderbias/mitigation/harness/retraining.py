@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, kept_training, shown_training
+from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, kept_training, train_with
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.plain_tensors import plain_tensors
@@ -148,9 +149,8 @@ def _with_new_head(
     }
 
     def train(home: Path) -> None:
-        label = f"new head of {recipe.name}, seed {seed}"
-        with shown_training(run.progress, label, freeze=ENCODER, new_head=True) as training:
-            recipe.train(recipe.start(loaded, seed), rows, seed, home, training)
+        how: dict[str, Any] = {"label": f"new head of {recipe.name}, seed {seed}", "freeze": ENCODER, "new_head": True}
+        train_with(recipe, Method(), loaded, rows, seed, home, run.progress, **how)
 
     return str(kept_training(folder, f"retrained-{recipe.name}-{seed}", key, train) / "model")
 

@@ -19,7 +19,7 @@ from pytest_genderbias.folders import sweep_unfinished, write_whole
 from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.processes import refuse_several
+from pytest_genderbias.measurement.processes import handed_out, refuse_several, work_for_the_first
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.mitigation.methods.registry import SomeMethod, SomeRecipe, resolve_method, resolve_recipe
@@ -427,9 +427,13 @@ def train_with(
     folder: Path,
     progress: bool | Progress = False,
     watch: Callable[[Model], TrainerCallback] | None = None,
+    label: str | None = None,
+    **options: Any,
 ) -> Path:
     """Train a model by a recipe and the steps of a method before and during training, and return the folder of the
     model.
+
+    Other processes that joined (:func:`share_trainings`) take part.
 
     Args:
         recipe: trains.
@@ -441,21 +445,41 @@ def train_with(
         progress: show a bar: the Trainer's own, or one of yours.
         watch: makes a callback from the model that the training starts from, unchanged by the method. It is called
             after the others.
+        label: of the bar, instead of the names of recipe and method.
+        options: of the :class:`~pytest_genderbias.recipes.recipe.Training`.
 
     Raises:
         NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`, or as
             the method.
+        SystemExit: another process is lost.
     """
-    refuse_several("a mitigation, whose models are measured, too,")
+    if not getattr(recipe, "divisible", False):
+        refuse_several(f"a training by the recipe {recipe.name}")
     columns = Columns(recipe.columns, recipe.label, recipe.group, getattr(recipe, "mentions", None))
     start = recipe.start(base, seed)
     hooks = method.hooks(start)  # of the unchanged model: a direction cannot be learned once it is projected out
     changed = method.before(start, seed)
     changed_rows = method.rows(rows, columns, seed)
-    label = f"{recipe.name} with {method.settings()['method']}, seed {seed}"
+    label = label or f"{recipe.name} with {method.settings()['method']}, seed {seed}"
     watching = [] if watch is None else [watch(start)]
-    with shown_training(progress, label, *hooks.callbacks, *watching, around=hooks.around) as training:
+    shown = shown_training(progress, label, *hooks.callbacks, *watching, around=hooks.around, **options)
+    with shown as training, handed_out(recipe, method, base, seed, folder, options):
         return recipe.train(changed, changed_rows, seed, folder, training)
+
+
+def share_trainings() -> None:
+    """Let the processes that ``torchrun`` or ``accelerate launch`` started for a script share its trainings.
+
+    The first process goes on with the script. Each other takes part in the trainings of its mitigations, and ends with
+    it. Alone in its run, a process goes on, too.
+    """
+    work_for_the_first(_take_part)
+
+
+def _take_part(
+    recipe: Recipe, method: Method, base: Model | None, seed: int, folder: Path, options: Mapping[str, Any]
+) -> None:
+    train_with(recipe, method, base, recipe.rows(), seed, folder, **options)
 
 
 @contextmanager
