@@ -35,7 +35,7 @@ def _report(typed: Typed) -> list[str]:
         return []
     for output, path in files:
         if output.kind == "history":
-            report = door("runs before")(report, Path(path))
+            report = door("runs before")(report, path)
     return write_files(report, files)
 
 

@@ -277,6 +277,11 @@ def file(text: str, origin: Origin) -> Path:
     return path
 
 
+def file_or_url(text: str, origin: Origin) -> Path | str:
+    """Parse the path of a file to write, or leave a URL as it is."""
+    return text if "://" in text else file(text, origin)
+
+
 def records_file(text: str, origin: Origin) -> Path:
     """Parse the path of a table to write: CSV, or Parquet where pyarrow is installed."""
     ending = Path(text).suffix.lower()

@@ -88,7 +88,7 @@ OUTPUTS = (
     Output("report", "html.page:write_report", parse.file, (".html",), flagged=True),
     Output("gates", "written_gates:write_gates", parse.new_gate_file, (".bias.yaml",)),
     Output("audit", "audit:write_audit", parse.writable_folder, ("audit",)),
-    Output("history", "history:write_history", parse.file, (".db", ".sqlite"), check="history:check_history"),
+    Output("history", "history:write_history", parse.file_or_url, (".db", ".sqlite"), check="history:check_history"),
 )
 MADE = {output.kind: output for output in OUTPUTS if output.kind != "json"}  #: from the JSON file of a run
 
@@ -104,7 +104,7 @@ def destination(text: str, folder: Path) -> tuple[Output, Path | str]:
     if not equals or kind not in MADE:
         name, path = PurePath(text).name.lower(), text
         fitting = [(len(end), one.kind) for one in MADE.values() for end in one.names if _names(end, name)]
-        kind = max(fitting, default=(0, ""))[1]
+        kind = "history" if "://" in text else max(fitting, default=(0, ""))[1]
     if not kind or not path:
         names = ", ".join(end for one in MADE.values() for end in one.names)
         raise pytest.UsageError(

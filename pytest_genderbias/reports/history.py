@@ -1,4 +1,6 @@
-"""A history (``--to history.db``): an SQLite file to which every run is added, with its measurements and verdicts."""
+"""A history (``--to history.db``): an SQLite file, or the same tables on a PostgreSQL server, to which every run is
+added, with its measurements and verdicts.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import groupby
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.escaping import printable
@@ -21,9 +24,14 @@ from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, XFAIL, with
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, figures_of
+from pytest_genderbias.reports.history_server import HistoryServer, opened_server
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.text.printable import brief, cut, json_text
+
+#: The path of a file, or the URL of a database (``postgresql://HOST/DATABASE``).
+Where: TypeAlias = Path | str
+Store: TypeAlias = sqlite3.Connection | HistoryServer
 
 APPLICATION = 0x62696173  #: "bias", in the header of the file: it tells a history from another program's SQLite file
 MOST_RUNS = 100  #: that a trace goes back
@@ -87,7 +95,7 @@ _PLACE = slice(4, 6)  #: that are the same for a point
 _ABOUT, _POINT, _GATE = slice(6, 10), slice(10, 18), slice(18, None)
 
 
-def write_history(report: RunReport, path: Path) -> None:
+def write_history(report: RunReport, path: Where) -> None:
     """Add a run to a history, in one transaction; the file is made if it is not there. A run that it has already is not
     added again.
 
@@ -99,7 +107,8 @@ def write_history(report: RunReport, path: Path) -> None:
         DataFileError: the file is no history, or a later version of pytest-genderbias wrote it.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(path, Path):
+            path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WriteError(error.errno, error.strerror or str(error), str(path)) from error
     except ValueError as error:  # a path with a null character
@@ -109,7 +118,7 @@ def write_history(report: RunReport, path: Path) -> None:
         _add(store, report)
 
 
-def read_history(path: Path, runs: int = MOST_RUNS) -> tuple[Trace, ...]:
+def read_history(path: Where, runs: int = MOST_RUNS) -> tuple[Trace, ...]:
     """Return every statistic of a history over its latest runs, by model and suite, main statistics first.
 
     Args:
@@ -123,7 +132,7 @@ def read_history(path: Path, runs: int = MOST_RUNS) -> tuple[Trace, ...]:
         return tuple(_traces(store, runs, path))
 
 
-def with_history(report: RunReport, path: Path) -> RunReport:
+def with_history(report: RunReport, path: Where) -> RunReport:
     """Return a report with the traces of the main and the gated statistics that it measured, over the latest 30 runs
     and itself.
 
@@ -139,7 +148,7 @@ def with_history(report: RunReport, path: Path) -> RunReport:
         _add(store, report)
         own = _traces(store, 1, path)
     known: dict[tuple[str, ...], Trace] = {}
-    if path.exists():
+    if _is_there(path):
         with _reading(path) as store:
             is_added = store.execute("SELECT 1 FROM runs WHERE digest = ?", (_digest(report),)).fetchone() is not None
             known = {trace.key: trace for trace in _traces(store, _SHOWN_RUNS, path)}
@@ -157,23 +166,34 @@ def _joined(earlier: Trace | None, trace: Trace) -> Trace:
     return replace(trace, points=tuple(sorted((*earlier.points, *trace.points), key=lambda point: _in_utc(point.date))))
 
 
-def check_history(path: Path) -> None:
+def check_history(path: Where) -> None:
     """Raise an error if a file is there that is no history, or that a later version of pytest-genderbias wrote.
 
     Raises:
         DataFileError: it is.
     """
-    if path.exists():
+    if _is_there(path):
         with _reading(path):
             pass
+
+
+def _is_there(path: Where) -> bool:
+    if isinstance(path, Path):
+        return path.exists()
+    with opened_server(path, False) as server:
+        return server.version() > 0
 
 
 # The file.
 
 
 @contextmanager
-def _opened(path: Path, mode: str = "rwc") -> Iterator[sqlite3.Connection]:
-    """Open a file, and turn SQLite's errors into those of this package."""
+def _opened(path: Where, mode: str = "rwc") -> Iterator[Store]:
+    """Open a file or a server, and turn its errors into those of this package."""
+    if isinstance(path, str):
+        with opened_server(path, mode == "rwc") as server:
+            yield server
+        return
     store: sqlite3.Connection | None = None
     try:
         store = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", _PATIENCE, isolation_level=None, uri=True)
@@ -193,15 +213,19 @@ def _opened(path: Path, mode: str = "rwc") -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a history without changing it; of an earlier version, a copy in memory that is up to date.
+def _reading(path: Where) -> Iterator[Store]:
+    """Open a history without changing it; of a file of an earlier version, a copy in memory that is up to date.
 
     Where it can be written, SQLite undoes what a killed process left half written.
     """
     with _opened(path, "rw" if os.access(path, os.W_OK) else "ro") as store:
-        if _check(store, path) == len(MIGRATIONS):
+        version = _check(store, path)
+        if version == len(MIGRATIONS):
             yield store
             return
+        if isinstance(store, HistoryServer):
+            state = "this version of pytest-genderbias" if version else "any"
+            raise DataFileError(f"{path}: no history of {state}; genderbias report FILE --to URL writes one")
         with _in_memory(path) as copy:
             store.backup(copy)
             _bring_up_to_date(copy, path)
@@ -209,7 +233,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _in_memory(path: Path) -> Iterator[sqlite3.Connection]:
+def _in_memory(path: Where) -> Iterator[sqlite3.Connection]:
     store = sqlite3.connect(":memory:", isolation_level=None)
     try:
         yield store
@@ -220,7 +244,7 @@ def _in_memory(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _transaction(store: sqlite3.Connection) -> Iterator[None]:
+def _transaction(store: Store) -> Iterator[None]:
     store.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -230,30 +254,37 @@ def _transaction(store: sqlite3.Connection) -> Iterator[None]:
     store.execute("COMMIT")
 
 
-def _check(store: sqlite3.Connection, path: Path) -> int:
+def _check(store: Store, path: Where) -> int:
     """Return the version of a file; 0 for an empty one.
 
     Raises:
         DataFileError: it is of another program, or of a later version, or its schema is not the one that the migrations
             make.
     """
+    if isinstance(store, HistoryServer):
+        _refuse_later(version := store.version(), path)
+        return version
     application, version = (
         int(store.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("application_id", "user_version")
     )
     if application != APPLICATION and (version or store.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]):
         raise _no_history(path, "another program's SQLite file")
-    if version > len(MIGRATIONS):
-        raise DataFileError(
-            f"{path}: a later version of pytest-genderbias wrote this history (schema {version}; this one reads up to"
-            f" {len(MIGRATIONS)}); install that version, or name another file"
-        )
+    _refuse_later(version, path)
     if version < 0:
         raise _no_history(path, f"a file of version {version}")
     _refuse_other_schema(store, version, path)
     return version
 
 
-def _refuse_other_schema(store: sqlite3.Connection, version: int, path: Path) -> None:
+def _refuse_later(version: int, path: Where) -> None:
+    if version > len(MIGRATIONS):
+        raise DataFileError(
+            f"{path}: a later version of pytest-genderbias wrote this history (schema {version}; this one reads up to"
+            f" {len(MIGRATIONS)}); install that version, or name another file"
+        )
+
+
+def _refuse_other_schema(store: sqlite3.Connection, version: int, path: Where) -> None:
     """Refuse a file with views, triggers or tables of its own: they would be carried out with each of our statements.
 
     Raises:
@@ -280,26 +311,29 @@ def _schema(store: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str |
     return {(kind, name): (table, sql) for kind, name, table, sql in rows if not str(name).startswith("sqlite_stat")}
 
 
-def _unreadable(path: Path, error: Exception) -> DataFileError:
+def _unreadable(path: Where, error: Exception) -> DataFileError:
     return DataFileError(f"{path}: the history cannot be read: {error}; name another file")
 
 
-def _no_history(path: Path, what: str) -> DataFileError:
+def _no_history(path: Where, what: str) -> DataFileError:
     return DataFileError(f"{path}: expected a history that genderbias report wrote, got {what}; name another file")
 
 
-def _bring_up_to_date(store: sqlite3.Connection, path: Path) -> None:
+def _bring_up_to_date(store: Store, path: Where) -> None:
     for version in range(_check(store, path), len(MIGRATIONS)):
+        if isinstance(store, HistoryServer):
+            store.set_version(version + 1)
         for statement in MIGRATIONS[version].split(";"):  # executescript would end the transaction
             store.execute(statement)
-        store.execute(f"PRAGMA user_version = {version + 1}")
-    store.execute(f"PRAGMA application_id = {APPLICATION}")
+        if isinstance(store, sqlite3.Connection):
+            store.execute(f"PRAGMA user_version = {version + 1}")
+            store.execute(f"PRAGMA application_id = {APPLICATION}")
 
 
 # Writing.
 
 
-def _add(store: sqlite3.Connection, report: RunReport) -> None:
+def _add(store: Store, report: RunReport) -> None:
     run = _add_run(store, report)
     if run is None:
         return
@@ -308,7 +342,7 @@ def _add(store: sqlite3.Connection, report: RunReport) -> None:
         _add_judgement(store, run, settled, figures)
 
 
-def _add_run(store: sqlite3.Connection, report: RunReport) -> int | None:
+def _add_run(store: Store, report: RunReport) -> int | None:
     """Add a run and return its id; ``None`` if it is there already."""
     run = report.run
     digest = _digest(report)
@@ -340,7 +374,7 @@ def _digest(report: RunReport) -> str:
     return hashlib.sha256(json_text(replace(report, history=()).to_dict()).encode()).hexdigest()
 
 
-def _add_measurement(store: sqlite3.Connection, run: int, measurement: Measurement) -> dict[str, int]:
+def _add_measurement(store: Store, run: int, measurement: Measurement) -> dict[str, int]:
     """Add a measurement and return the ids of its statistics."""
     row = _insert(
         store,
@@ -364,7 +398,7 @@ def _add_measurement(store: sqlite3.Connection, run: int, measurement: Measureme
 
 
 def _add_judgement(
-    store: sqlite3.Connection, run: int, settled: Judgement, places: Sequence[tuple[Measurement, Mapping[str, int]]]
+    store: Store, run: int, settled: Judgement, places: Sequence[tuple[Measurement, Mapping[str, int]]]
 ) -> None:
     cells = {name: GATE_COLUMNS[name].value(settled) for name in _JUDGEMENT}
     cells |= {
@@ -389,10 +423,13 @@ def _judged_figure(judgement: Judgement, figures: Sequence[tuple[Measurement, Ma
     return max(of_suite, key=lambda row: row[0], default=(False, None))[1]
 
 
-def _insert(store: sqlite3.Connection, table: str, **cells: object) -> int:
+def _insert(store: Store, table: str, **cells: object) -> int:
     columns, places = ", ".join(cells), ", ".join("?" * len(cells))
     values = [_text(cell) if isinstance(cell, str) and name not in _JSON else cell for name, cell in cells.items()]
-    row = store.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", values).lastrowid  # noqa: S608 - both are written here
+    statement = f"INSERT INTO {table} ({columns}) VALUES ({places})"  # noqa: S608 - both are written here
+    if isinstance(store, HistoryServer):
+        return store.insert(statement, values)
+    row = store.execute(statement, values).lastrowid
     assert row is not None
     return row
 
@@ -432,7 +469,7 @@ def _comparable(measurement: Measurement) -> str:
 # Reading.
 
 
-def _traces(store: sqlite3.Connection, runs: int, path: Path) -> list[Trace]:
+def _traces(store: Store, runs: int, path: Where) -> list[Trace]:
     """Return the traces by model and suite, in the order of the statistics of the suite."""
     placed = []
     rows: Iterable[Sequence[object]] = store.execute(_TRACES, (runs,))

@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import change_in_words
-from pytest_genderbias.reports.history import MOST_RUNS, read_history
+from pytest_genderbias.reports.history import MOST_RUNS, Where, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.columns import columns
@@ -35,7 +35,7 @@ def history_page(
     """Return the statistics of a history as text, and what draws them.
 
     Args:
-        file: path of the history.
+        file: path of the history, or the URL of its database.
         runs: how many runs to go back; ``None`` for the usual number.
         model: names of models; ``None`` for all.
         suite: names of suites; ``None`` for all.
@@ -47,7 +47,7 @@ def history_page(
         UnknownNameError: no run has a model or suite.
         DataFileError: as :func:`~pytest_genderbias.reports.history.read_history`.
     """
-    path = Path(file)
+    path = file if "://" in file else Path(file)
     stored = read_history(path, runs or MOST_RUNS)
     _refuse_unknown(path, "model", model, [trace.model for trace in stored])
     _refuse_unknown(path, "suite", suite, [trace.suite for trace in stored])
@@ -112,7 +112,7 @@ def _allowed(trace: Trace) -> str:
     return ", ".join(words)
 
 
-def _refuse_unknown(path: Path, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
+def _refuse_unknown(path: Where, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
     """Refuse a name that no run of a history has.
 
     Raises:
@@ -130,7 +130,7 @@ def _refuse_unknown(path: Path, what: str, names: Sequence[str] | None, known: S
             )
 
 
-def _page(path: Path, traces: Sequence[Trace], shown: Sequence[Trace], width: int) -> str:
+def _page(path: Where, traces: Sequence[Trace], shown: Sequence[Trace], width: int) -> str:
     """Return the statistics for a terminal, by model."""
     dates = sorted({point.date[:10] for trace in traces for point in trace.points})
     if not dates:

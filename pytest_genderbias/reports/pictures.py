@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from pytest_genderbias.errors import through_error
@@ -66,7 +65,7 @@ _T = TypeVar("_T")
 _MOST_RELEASES = 24  #: pictures of statistics over runs: of gates that became worse first
 
 
-def with_history(report: RunReport, path: Path) -> RunReport:
+def with_history(report: RunReport, path: history.Where) -> RunReport:
     """Return a report with the runs of a history before it, and their pictures.
 
     Raises:
