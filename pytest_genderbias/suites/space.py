@@ -349,24 +349,24 @@ def read_template(
             f"{file}:{line}: template {brief(text)} should have {'one' if blank else 'no'} {{blank}}, has {blanks}"
         )
     for piece in pieces:
-        for entry in formed[piece.name].entries if piece.name in formed else ():
-            _check_form(piece, entry, f"{file}:{line}: template {brief(text)}")
+        if piece.name in formed:
+            _check_forms(piece, formed[piece.name].entries, f"{file}:{line}: template {brief(text)}")
     return pieces
 
 
-def _check_form(piece: Piece, entry: WordEntry, where: str) -> None:
+def _check_forms(piece: Piece, entries: Iterable[WordEntry], where: str) -> None:
     """Refuse a form that a word lacks, and a word without one where it has several."""
-    forms = entry.attributes.get(FORMS, {})
-    if piece.form and piece.form not in forms:
-        known = f"; it has {', '.join(forms)}" if forms else ""
-        raise DataFileError(
-            f"{where} asks for the form {brief(piece.form)} of {brief(entry.word)}, which its word list lacks; add it"
-            f" under {FORMS!r}{known}"
-        )
-    if forms and not piece.form:
-        raise DataFileError(
-            f"{where} should say which form of {brief(entry.word)} it wants: {{{piece.name}:{next(iter(forms))}}}"
-        )
+    form = piece.form
+    for word, forms in ((entry.word, entry.attributes.get(FORMS, {})) for entry in entries):
+        if form and form not in forms:
+            raise DataFileError(
+                f"{where} asks for the form {brief(form)} of {brief(word)}, which its word list lacks; add it"
+                f" under {FORMS!r}{'; it has ' if forms else ''}{', '.join(forms)}"
+            )
+        if forms and not form:
+            raise DataFileError(
+                f"{where} should say which form of {brief(word)} it wants: {{{piece.name}:{next(iter(forms))}}}"
+            )
 
 
 def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
