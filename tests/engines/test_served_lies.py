@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.served import TROUBLES, CompletionServer
+from support.served import TROUBLES, CompletionServer, Direct
 from support.served_lies import CONSISTENT, LATE, LIES
 from support.trained_causal import trained
 
@@ -29,8 +29,8 @@ def memo():
     return {}
 
 
-def proved(server):
-    client = ServedClient(server.url, server.model, "candidate", **NO_PAUSE)
+def proved(server, **settings):
+    client = ServedClient(server.url, server.model, "candidate", **NO_PAUSE, **settings)
     return client, prove(client, server.tokenizer, client.max_length, "candidate")
 
 
@@ -42,7 +42,7 @@ def lies(among):
 @pytest.mark.parametrize("lie", lies({name: lie for name, lie in LIES.items() if name not in BEGIN_LATER}))
 def test_a_lie_is_found_before_the_first_figure(pieces, memo, lie):
     with CompletionServer(*pieces, lie=lie, memo=memo) as server, pytest.raises(UnprovenError) as error:
-        proved(server)
+        proved(server, transport=Direct())
     first, *failed = str(error.value).splitlines()
     assert first.startswith("candidate: the server at http://127.0.0.1:")
     assert failed and all(line.startswith("- ") and "expected" in line for line in failed)
@@ -51,7 +51,7 @@ def test_a_lie_is_found_before_the_first_figure(pieces, memo, lie):
 @pytest.mark.parametrize("lie", BEGIN_LATER)
 def test_a_lie_that_begins_later_is_found_at_the_end(pieces, memo, lie):
     with CompletionServer(*pieces, lie=lie, memo=memo) as server:
-        client, proof = proved(server)
+        client, proof = proved(server, transport=Direct())
         proof.confirm_unchanged(client, "candidate")
         server.readings_given = LATE
         with pytest.raises(ScoreError, match="candidate changed while it was measured"):
@@ -61,14 +61,14 @@ def test_a_lie_that_begins_later_is_found_at_the_end(pieces, memo, lie):
 @pytest.mark.parametrize("lie", lies(CONSISTENT))
 def test_what_another_model_would_say_is_not_found(pieces, memo, lie):
     with CompletionServer(*pieces, lie=lie, memo=memo) as server:
-        _, proof = proved(server)
+        _, proof = proved(server, transport=Direct())
     assert proof.noise < 1e-3
 
 
 @pytest.mark.parametrize("trouble", ["", *(name for name in TROUBLES if name not in REFUSED)])
 def test_an_honest_server_passes_with_its_troubles(pieces, memo, trouble):
     with CompletionServer(*pieces, trouble=filter(None, [trouble]), memo=memo if trouble else None) as server:
-        client, proof = proved(server)
+        client, proof = proved(server)  # over a connection: some are its troubles
         proof.confirm_unchanged(client, "candidate")
         assert proof.noise < 1e-3
         (values,) = (answer.log_probabilities for answer in client.ask([proof.canaries[0]]))

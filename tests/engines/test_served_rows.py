@@ -5,20 +5,28 @@ and no figure is made.
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
-from support.served import CompletionServer
+from support.served import CompletionServer, Direct
 from support.served_lies import OF_ROWS
 from support.trained_causal import trained
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.engines.served_client import ServedClient
 from pytest_genderbias.engines.served_draws import Draws, trouble_of_few_draws
 from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.objects import wrap_network
 
 MEASURED = {"suite": "lm-occupation", "limit": 96, "cache": None}
+
+
+@pytest.fixture(autouse=True)
+def without_connections(monkeypatch):
+    """A measurement has hundreds of requests; those of ``tests/plugin/test_served_model.py`` go over connections."""
+    monkeypatch.setattr("pytest_genderbias.engines.served.ServedClient", partial(ServedClient, transport=Direct()))
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
-"""Chat suites on a served model: every answer and every figure of the checkpoint in process, by requests to a real
-server.
+"""Chat suites on a served model: every answer and every figure of the checkpoint in process, by the requests that a
+server gets.
 
 The network is small and knows none of the tasks. What would take its values away is left out on both sides, so that all
 figures are compared.
@@ -7,17 +7,19 @@ figures are compared.
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 
 import numpy as np
 import pytest
 from support.answered_suites import write_winobias, write_winogender
 from support.chat_models import bbq_rows, write_bbq
-from support.served import CompletionServer
+from support.served import CompletionServer, Direct
 from support.trained_causal import trained
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.engines import served_rows
+from pytest_genderbias.engines import served, served_rows
+from pytest_genderbias.engines.served_client import ServedClient
 from pytest_genderbias.engines.served_proof import KNOWN_TEXTS
 from pytest_genderbias.measurement.carry_out import ask, summarised
 from pytest_genderbias.measurement.plan import plan_measurement
@@ -47,7 +49,10 @@ def models():
     network, words = trained("gpt2", *KNOWN_TEXTS)
     before, words.chat_template = words.chat_template, TEMPLATE
     with CompletionServer(network, words, memo={}) as server:
-        yield load_model(f"chat={server.url}#local", tokenizer=words), wrap_network(network, words, "chat")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(served, "ServedClient", partial(ServedClient, transport=Direct()))
+            model = load_model(f"chat={server.url}#local", tokenizer=words)
+        yield model, wrap_network(network, words, "chat")
     words.chat_template = before
 
 

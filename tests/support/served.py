@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import numpy as np
 import torch
 from support.served_lies import CONSISTENT, LIES, OF_ROWS
@@ -44,6 +45,7 @@ TROUBLES = {
     "extra-choices-fields": "Adds fields that the format does not know.",
 }
 _WAIT = 2.0  #: seconds of "slow"
+_RUNNING = {}  #: the servers of this process, by their ports
 
 
 @dataclass
@@ -111,9 +113,11 @@ class CompletionServer:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        _RUNNING[self._server.server_port] = self
         return self
 
     def __exit__(self, *error):
+        del _RUNNING[self._server.server_port]
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -242,6 +246,46 @@ class CompletionServer:
         if "own-sampling-defaults" in self.troubles and "top_k" not in body:
             weights[weights < np.sort(weights)[-3]] = 0
         return int(np.searchsorted(np.cumsum(weights) / weights.sum(), generator.random(), side="right"))
+
+    def described(self, path):
+        """Return the status and the content of the answer to a GET."""
+        self.paths.append(path)
+        if path == "/v1/models":
+            longest = self.network.config.max_position_embeddings
+            return 200, {"object": "list", "data": [{"id": self.model, "object": "model", "max_model_len": longest}]}
+        if path == "/version" and "no-version" not in self.troubles:
+            return 200, {"version": self.version}
+        return 404, {"error": {"message": "not found", "code": 404}}
+
+    def answered(self, path, headers, raw, trouble=""):
+        """Return the status and the content of the answer to a POST, and headers that it needs; ``None`` where the
+        connection ends without one.
+        """
+        self.paths.append(path)
+        self.headers.append(dict(headers))
+        if self.key is not None and headers.get("Authorization") != f"Bearer {self.key}":
+            return 401, {"error": {"message": "no valid key", "code": 401}}
+        if path == "/tokenize" and "no-tokenize" not in self.troubles:
+            body = json.loads(raw)
+            special = body.get("add_special_tokens", True)
+            tokens = self.tokenizer(body["prompt"], add_special_tokens=special)["input_ids"]
+            return 200, {"count": len(tokens), "tokens": tokens}
+        if path != "/v1/completions":
+            return 404, {"error": {"message": "not found", "code": 404}}
+        if trouble == "busy":
+            return 429, {"error": {"message": "too many requests", "code": 429}}, {"Retry-After": "0"}
+        if trouble == "unavailable":
+            return 503, {"error": {"message": "no worker is ready", "code": 503}}
+        if trouble == "dropped":
+            return None
+        body = json.loads(raw)
+        self.bodies.append(body)
+        if trouble == "slow":
+            time.sleep(_WAIT)
+        answer = self.answer(body)
+        if isinstance(answer, str):
+            return 400, {"error": {"message": answer, "type": "BadRequestError", "code": 400}}
+        return 200, answer
 
     def answer(self, body):
         """Return the answer to a request for completions, or a text that says what is wrong with it."""
@@ -393,51 +437,16 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        self.served.paths.append(self.path)
-        if self.path == "/v1/models":
-            longest = self.served.network.config.max_position_embeddings
-            self._send(
-                200,
-                {"object": "list", "data": [{"id": self.served.model, "object": "model", "max_model_len": longest}]},
-            )
-        elif self.path == "/version" and "no-version" not in self.served.troubles:
-            self._send(200, {"version": self.served.version})
-        else:
-            self._send(404, {"error": {"message": "not found", "code": 404}})
+        self._send(*self.served.described(self.path))
 
     def do_POST(self):
         raw = self.rfile.read(int(self.headers["Content-Length"]))
-        self.served.paths.append(self.path)
-        self.served.headers.append(dict(self.headers))
         trouble = self.served.trouble_with(self.path, raw)
-        if self.served.key is not None and self.headers.get("Authorization") != f"Bearer {self.served.key}":
-            self._send(401, {"error": {"message": "no valid key", "code": 401}})
-        elif self.path == "/tokenize" and "no-tokenize" not in self.served.troubles:
-            body = json.loads(raw)
-            tokens = self.served.tokenizer(body["prompt"], add_special_tokens=body.get("add_special_tokens", True))[
-                "input_ids"
-            ]
-            self._send(200, {"count": len(tokens), "tokens": tokens})
-        elif self.path != "/v1/completions":
-            self._send(404, {"error": {"message": "not found", "code": 404}})
-        elif trouble == "busy":
-            self._send(429, {"error": {"message": "too many requests", "code": 429}}, {"Retry-After": "0"})
-        elif trouble == "unavailable":
-            self._send(503, {"error": {"message": "no worker is ready", "code": 503}})
-        elif trouble == "dropped":
+        answer = self.served.answered(self.path, self.headers, raw, trouble)
+        if answer is None:
             self.close_connection = True
         else:
-            self._answer(json.loads(raw), trouble)
-
-    def _answer(self, body, trouble):
-        self.served.bodies.append(body)
-        if trouble == "slow":
-            time.sleep(_WAIT)
-        answer = self.served.answer(body)
-        if isinstance(answer, str):
-            self._send(400, {"error": {"message": answer, "type": "BadRequestError", "code": 400}})
-        else:
-            self._send(200, answer, cut=trouble == "truncated")
+            self._send(*answer, cut=trouble == "truncated")
 
     def _send(self, status, content, headers=(), cut=False):
         data = json.dumps(content).encode()
@@ -452,3 +461,17 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(data)
+
+
+class Direct(httpx.AsyncBaseTransport):
+    """Carries the requests of a client to a running server of this process without a connection, which takes more time
+    than many answers. A server whose troubles are those of connections needs one.
+    """
+
+    async def handle_async_request(self, request):
+        server = _RUNNING[request.url.port]
+        if request.method == "GET":
+            status, content, *_ = server.described(request.url.path)
+        else:
+            status, content, *_ = server.answered(request.url.path, request.headers, request.content)
+        return httpx.Response(status, content=json.dumps(content).encode())
