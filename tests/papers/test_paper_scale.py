@@ -95,8 +95,18 @@ def network_of(model, recipe):
         return AutoModelForSequenceClassification.from_config(config)
 
 
+KEPT = {}  #: by network, batch and length: many runs train the same
+
+
 def kept_for_backward(network, batch, length):
     """Bytes that autograd keeps of a batch in float32, beside the weights."""
+    key = (type(network), network.config.to_json_string(), batch, length)
+    if key not in KEPT:
+        KEPT[key] = _kept_for_backward(network, batch, length)
+    return KEPT[key]
+
+
+def _kept_for_backward(network, batch, length):
     weights = {tensor.untyped_storage()._cdata for tensor in network.parameters()}
     kept = {}
 

@@ -3,10 +3,11 @@
 import os
 import tempfile
 from functools import cache
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
+from types import SimpleNamespace
 
 import matplotlib.backends.backend_agg
 import matplotlib.backends.backend_svg
@@ -35,6 +36,8 @@ if find_spec("accelerate"):  # which looks for the same absent packages at each 
     imports = import_module("accelerate.utils.imports")
     if hasattr(imports, "_is_package_available"):  # a name of its own: where it is another, tests are only slower
         imports._is_package_available = cache(imports._is_package_available)
+    memory = import_module("accelerate.utils.memory")
+    memory.gc = SimpleNamespace(collect=lambda: 0)  # walks all that tests have left, before each training
 abilities.leave_unasked()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.
@@ -128,16 +131,21 @@ own_home = pytest.fixture(autouse=True)(_home)
 home_of_module = pytest.fixture(scope="module", autouse=True)(_home)
 
 
+#: The packages that have plugins of pytest.
+_WITH_PLUGINS = [found for found in metadata.distributions() if found.entry_points.select(group="pytest11")]
+
+
 @pytest.fixture(autouse=True)
 def inner_runs(own_home: Path, request: pytest.FixtureRequest) -> None:
     """Let runs of pytest inside a test load our plugin alone, and print as on a wide terminal, so that no line is
-    wrapped. To look for the plugins of all packages takes a quarter of such a run.
+    wrapped. To load the plugins of all packages takes a quarter of such a run, and to find ours an eighth.
     """
     if "pytester" in request.fixturenames:
         request.getfixturevalue("pytester")  # takes away what the environment says of pytest
         monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         monkeypatch.setenv("PYTEST_ADDOPTS", "-p genderbias")
+        monkeypatch.setattr(metadata, "distributions", lambda **context: _WITH_PLUGINS)
         monkeypatch.setattr("pytest_genderbias.plugin.workers._OF_FILES", 1000)
         monkeypatch.delenv("COLUMNS", raising=False)
 
