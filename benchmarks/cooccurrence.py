@@ -15,8 +15,7 @@ from rows import Row, ratio
 from subprocesses import answer_of, main, peak_bytes
 from timing import medians
 
-from pytest_genderbias.datasets.corpora import feed_corpus
-from pytest_genderbias.datasets.vocabulary import Vocabulary, label_groups
+from pytest_genderbias.datasets.corpora import Vocabulary, feed_corpus, label_groups
 from pytest_genderbias.statistics.cooccurrence_counts import (
     ContextWindow,
     CooccurrenceCounter,

@@ -17,8 +17,8 @@ from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.plugin.progress import TerminalProgress
 from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.statistics.agreement import TextAgreement
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.text_agreement import TextAgreement
 from pytest_genderbias.suites.suite import load_suite
 from pytest_genderbias.text.columns import columns
 

@@ -68,7 +68,7 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     """
     from pytest_genderbias.datasets.coreference_output import read_coreference_output
     from pytest_genderbias.datasets.passages import corpus_sha256
-    from pytest_genderbias.datasets.stored_answers import read_stored_answers
+    from pytest_genderbias.datasets.stored_replies import read_stored_answers
     from pytest_genderbias.models.predictions import read_predictions
     from pytest_genderbias.models.vectors import read_vectors
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pytest_genderbias.datasets.biographies import read_biographies
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.datasets.inference import read_inference
+from pytest_genderbias.datasets.gold_pairs import read_inference
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.runner import Runner, RunSettings

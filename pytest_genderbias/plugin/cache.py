@@ -18,7 +18,7 @@ from pytest_genderbias.text.numbers import counted
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
-    from pytest_genderbias.scoring.entries import CacheEntry, Removal
+    from pytest_genderbias.scoring.store import CacheEntry, Removal
 
 _HEADERS = ("suite", "model", "entries", "size", "cases", "last used")
 _RIGHT = frozenset(("entries", "size", "cases"))
@@ -48,7 +48,7 @@ class CacheKeeper:
         cache, models = self._settings.cache, self._settings.models
         if cache is None or not models:
             return
-        from pytest_genderbias.scoring.entries import bound
+        from pytest_genderbias.scoring.store import bound
 
         removal = bound(cache, self._settings.cache_size)
         if removal.removed or removal.held:
@@ -76,7 +76,7 @@ def describe(cache: Path, most: int, width: int) -> str:
     """Return a table of what a cache holds, by suite and model, in so many columns; ``most`` is its largest size in
     bytes.
     """
-    from pytest_genderbias.scoring.entries import list_entries
+    from pytest_genderbias.scoring.store import list_entries
 
     entries = list_entries(cache)
     if not entries:
@@ -118,7 +118,7 @@ def _row(group: list[CacheEntry]) -> tuple[str, str, str, str]:
 
 
 def _clear(cache: Path) -> str:
-    from pytest_genderbias.scoring.entries import clear
+    from pytest_genderbias.scoring.store import clear
 
     return _removal_in_words(cache, clear(cache))
 
@@ -126,7 +126,7 @@ def _clear(cache: Path) -> str:
 def _removal_in_words(cache: Path, removal: Removal) -> str:
     """Return what was removed, and what could not be.
 
-    >>> from pytest_genderbias.scoring.entries import Removal
+    >>> from pytest_genderbias.scoring.store import Removal
     >>> _removal_in_words(Path("c"), Removal(2, 1500, 1))
     'score cache c: removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
     """

@@ -11,14 +11,14 @@ import operator
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -41,7 +41,6 @@ from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flags import FLAGS
-from pytest_genderbias.plugin.gathered import as_known, each_once, in_order
 from pytest_genderbias.plugin.items.bias_item import PACKAGED
 from pytest_genderbias.plugin.only_suites import measures_only
 from pytest_genderbias.plugin.options import SETTINGS
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
 
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 _OUTCOMES = ("passed", "failed", "skipped")  #: others mean that a plugin runs the test again: "rerun", "retried"
+T = TypeVar("T")
 
 
 class Ledger:
@@ -585,3 +585,34 @@ def _git(folder: Path, *arguments: str) -> str:
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def as_known(things: Iterable[T], by_test: Mapping[str, Iterable[T]], same: Callable[[T, T], bool]) -> list[T]:
+    """Return what a test reports, each thing as a test before reported it, so that no second copy is kept.
+
+    Args:
+        things: what the test reports.
+        by_test: what tests reported before, by their ids.
+        same: tells whether two things are one.
+    """
+    return [next((known for known in chain(*by_test.values()) if same(thing, known)), thing) for thing in things]
+
+
+def each_once(by_test: Mapping[str, Iterable[T]], same: Callable[[T, T], bool]) -> list[T]:
+    """Return what tests report, each thing in the place of the first test that reports it.
+
+    >>> each_once({"first": ["a", "c"], "second": ["b", "a"]}, str.__eq__)
+    ['a', 'c', 'b']
+    """
+    found: list[T] = []
+    for thing in chain(*by_test.values()):
+        if not any(thing is known or same(thing, known) for known in found):
+            found.append(thing)
+    return found
+
+
+def in_order(by_test: Mapping[str, T], order: Mapping[str, int]) -> dict[str, T]:
+    """Return what tests report by the ids of tests, in their order; tests that have no place come last, as they
+    came.
+    """
+    return dict(sorted(by_test.items(), key=lambda entry: order.get(entry[0], len(order))))

@@ -22,7 +22,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.recipes.fine_tuning import FineTuning, accuracy, answers_of
 from pytest_genderbias.recipes.recipe import Performance, Row
-from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, read_table
+from pytest_genderbias.suites.families.shared.persons import BIOGRAPHIES, read_table
 from pytest_genderbias.suites.query import ClassProbabilities
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text.normal_form import folded

@@ -15,8 +15,7 @@ from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
 from pytest_genderbias.recipes.recipe import ENCODER, Performance, Row, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
-from pytest_genderbias.scoring.edge_probe import features_of, head_of
-from pytest_genderbias.scoring.edge_training import FloatArray
+from pytest_genderbias.scoring.edge_probe import FloatArray, features_of, head_of
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared.coreference_training import CoreferenceTraining, coreference_training

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import own_path
-from pytest_genderbias.datasets.inference import LABELS, read_inference
-from pytest_genderbias.datasets.sentence_similarity import read_similarity
+from pytest_genderbias.datasets.gold_pairs import LABELS, read_inference, read_similarity
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.model import Model

@@ -25,8 +25,8 @@ from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
 from pytest_genderbias.recipes.heads import UNLABELLED, device_for_new, seeded
 from pytest_genderbias.recipes.recipe import Performance, Row, SplitRows, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
-from pytest_genderbias.scoring.block_likelihood import block_sums
 from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.pseudo_likelihood import block_sums
 from pytest_genderbias.scoring.tokens import RowEncoder
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.text.wordlist import load_wordlist

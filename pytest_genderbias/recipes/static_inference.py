@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pytest_genderbias.datasets.inference import read_inference
+from pytest_genderbias.datasets.gold_pairs import read_inference
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_network

@@ -66,7 +66,7 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     VerbalisedProbabilities: (_Way(LOG_PROBS, "pseudo_likelihood.verbalised"),),
     ChatAnswers: (_Way(LOG_PROBS, "chat.ChatScorer"), _Way(FIRST_TOKENS, _FIRST_TOKENS)),
     AddedTokens: (_Way(LOG_PROBS, "checkpoint_scorer.added_tokens"),),
-    BlockLogLikelihood: (_Way(HIDDEN_STATES, "block_likelihood.block_likelihood"),),
+    BlockLogLikelihood: (_Way(HIDDEN_STATES, "pseudo_likelihood.block_likelihood"),),
     ChatReplies: (_Way(HIDDEN_STATES, "sampled_texts.ChatSampler"),),
     GeneratedTokens: (_Way(HIDDEN_STATES, "sampled_texts.Sampler"),),
     Replies: (_Way(REPLIES, _REPLIES),),

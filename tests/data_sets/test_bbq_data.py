@@ -10,7 +10,7 @@ from support.chat_models import bbq_rows, crossed_bbq_rows, write_bbq
 
 from pytest_genderbias.datasets.bbq_questions import FILLS, make_bbq_gender, read_bbq
 from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DATA_SETS, DataFolder, MissingDataError
-from pytest_genderbias.datasets.stored_answers import picked_options, read_stored_answers
+from pytest_genderbias.datasets.stored_replies import picked_options, read_stored_answers
 from pytest_genderbias.errors import DataFileError
 
 

@@ -8,8 +8,16 @@ import pytest
 
 from pytest_genderbias import load_wordlist
 from pytest_genderbias.datasets import corpora
-from pytest_genderbias.datasets.corpora import WORD, Size, feed_corpus, file_tokens, read_ids
-from pytest_genderbias.datasets.vocabulary import Vocabulary, label_groups, scorable_words
+from pytest_genderbias.datasets.corpora import (
+    WORD,
+    Size,
+    Vocabulary,
+    feed_corpus,
+    file_tokens,
+    label_groups,
+    read_ids,
+    scorable_words,
+)
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.statistics.cooccurrence import bias_deviation, bias_scores, bias_slope, mean_absolute_bias
 from pytest_genderbias.statistics.cooccurrence_counts import CooccurrenceCounter, FixedContext, InfiniteContext

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_genderbias.datasets import biographies, files, inference, sentence_pairs, sentence_similarity
+from pytest_genderbias.datasets import biographies, files, gold_pairs, sentence_pairs
 from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError, installing
 
@@ -300,11 +300,11 @@ def test_the_shared_data_has_every_data_set(shared_data) -> None:
 def test_similarity_of_the_shared_data(shared_data) -> None:
     for split, rows in (("dev", 1500), ("train", 5749)):
         path = DataFolder(shared_data).find("stsb", split)
-        pairs, wanted = sentence_similarity.read_similarity(path), shared_rows(path)
+        pairs, wanted = gold_pairs.read_similarity(path), shared_rows(path)
         assert len(pairs.scores) == len(wanted) == rows
         assert pairs.scores.tolist() == [row["score"] for row in wanted]
         assert pairs.sentences2 == tuple(row["sentence2"].strip() for row in wanted)
-        assert sentence_similarity.read_sentences(path)[::2] == pairs.sentences1
+        assert gold_pairs.read_sentences(path)[::2] == pairs.sentences1
 
 
 def test_the_official_form_of_sts(tmp_path) -> None:
@@ -313,30 +313,30 @@ def test_the_official_form_of_sts(tmp_path) -> None:
         " meal.\nn\tf\ty\t1\t0\tx\ty\tlicence\tsource\n"
     )
     path = write(tmp_path / "sts-test.csv", rows)
-    pairs = sentence_similarity.read_similarity(path)
+    pairs = gold_pairs.read_similarity(path)
     assert pairs.sentences1 == ('A "man" eats.', "x")
     assert pairs.scores.tolist() == [2.5, 0.0]
-    assert sentence_similarity.read_sentences(path) == ('A "man" eats.', "A man's meal.", "x", "y")
+    assert gold_pairs.read_sentences(path) == ('A "man" eats.', "A man's meal.", "x", "y")
     with pytest.raises(DataFileError, match=r"sts-dev\.csv:2: expected at least 7 cells"):
-        sentence_similarity.read_similarity(
+        gold_pairs.read_similarity(
             write(tmp_path / "sts-dev.csv", rows.replace("y\t1\t0\tx\ty\tlicence\tsource", "few"))
         )
     with pytest.raises(DataFileError, match=r"sts-train\.csv: the file has no rows"):
-        sentence_similarity.read_similarity(write(tmp_path / "sts-train.csv", ""))
+        gold_pairs.read_similarity(write(tmp_path / "sts-train.csv", ""))
 
 
 def test_the_sentences_of_glue_have_no_scores(tmp_path) -> None:
     path = write(tmp_path / "test.tsv", "index\tsentence1\tsentence2\n0\tA cat.\tA dog.\n")
-    assert sentence_similarity.read_sentences(path) == ("A cat.", "A dog.")
+    assert gold_pairs.read_sentences(path) == ("A cat.", "A dog.")
     with pytest.raises(DataFileError, match="no column 'score'"):
-        sentence_similarity.read_similarity(path)
+        gold_pairs.read_similarity(path)
 
 
 @pytest.mark.parametrize("score", ["5.1", "-0.1", "nan", "high", ""])
 def test_a_score_lies_between_0_and_5(tmp_path, score) -> None:
     path = write(tmp_path / "a.tsv", f"sentence1\tsentence2\tscore\nx\ty\t5\nx\ty\t{score}\n")
     with pytest.raises(DataFileError, match=r"a\.tsv:3: expected a score from 0 to 5"):
-        sentence_similarity.read_similarity(path)
+        gold_pairs.read_similarity(path)
 
 
 @pytest.mark.parametrize(
@@ -361,24 +361,24 @@ def test_a_score_lies_between_0_and_5(tmp_path, score) -> None:
     ],
 )
 def test_no_template_of(sentence) -> None:
-    assert sentence_similarity.sts_templates([sentence]) == ()
+    assert gold_pairs.sts_templates([sentence]) == ()
 
 
 def test_templates_stand_once_in_order() -> None:
     sentences = ["A man is old.", "A woman's hat is red.", "A woman is old.", "A man sees them.", "A man."]
-    assert sentence_similarity.sts_templates(sentences) == tuple(
+    assert gold_pairs.sts_templates(sentences) == tuple(
         "{a:person} {person}" + rest for rest in (" is old.", "'s hat is red.", " sees them.", ".")
     )
 
 
 def test_templates_of_sts_dev(shared_data) -> None:
-    sentences = sentence_similarity.read_sentences(DataFolder(shared_data).find("stsb", "dev"))
+    sentences = gold_pairs.read_sentences(DataFolder(shared_data).find("stsb", "dev"))
     starts = [s for s in sentences if re.match(r"A (man|woman)[^\w]", s)]
     gendered = re.compile(r"\b(he|him|his|she|hers?|(him|her)self|(wo)?m[ae]n|boys?|girls?|male)\b", re.IGNORECASE)
     rests = [s.removeprefix("A wo").removeprefix("A ").removeprefix("man") for s in starts]
     kept = [rest for rest in rests if not gendered.search(rest)]
     assert (len(starts), len(kept), len(set(kept))) == (381, 321, 264)
-    templates = sentence_similarity.sts_templates(sentences)
+    templates = gold_pairs.sts_templates(sentences)
     assert templates == tuple("{a:person} {person}" + rest for rest in dict.fromkeys(kept))
 
 
@@ -388,7 +388,7 @@ def test_templates_of_sts_dev(shared_data) -> None:
 def test_inference_of_the_shared_data(shared_data) -> None:
     for split, rows in (("dev", 9842), ("train", 19999)):
         path = DataFolder(shared_data).find("snli", split)
-        pairs, wanted = inference.read_inference(path), shared_rows(path)
+        pairs, wanted = gold_pairs.read_inference(path), shared_rows(path)
         assert len(pairs.labels) == rows
         assert pairs.unlabelled == 0
         assert list(zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True)) == [
@@ -401,12 +401,12 @@ def test_the_official_form_of_snli_and_that_of_the_hub(tmp_path) -> None:
     rows = [
         {"gold_label": label, "sentence1": "p", "sentence2": f"h{i}", "pairID": i} for i, label in enumerate(labels)
     ]
-    pairs = inference.read_inference(write(tmp_path / "snli_1.0_dev.jsonl", jsonl(*rows)))
-    assert pairs == inference.InferencePairs(
+    pairs = gold_pairs.read_inference(write(tmp_path / "snli_1.0_dev.jsonl", jsonl(*rows)))
+    assert pairs == gold_pairs.InferencePairs(
         ("p",) * 3, ("h0", "h2", "h3"), ("neutral", "entailment", "contradiction"), 1
     )
     numbers = [{"premise": "p", "hypothesis": f"h{i}", "label": label} for i, label in enumerate([1, -1, 0, 2])]
-    assert inference.read_inference(write(tmp_path / "hub.jsonl", jsonl(*numbers))) == pairs
+    assert gold_pairs.read_inference(write(tmp_path / "hub.jsonl", jsonl(*numbers))) == pairs
 
 
 def test_bad_inference_files(tmp_path) -> None:
@@ -414,11 +414,11 @@ def test_bad_inference_files(tmp_path) -> None:
     with pytest.raises(
         DataFileError, match=r"a\.csv:3: expected one of entailment, neutral, contradiction, .* got 'maybe'"
     ):
-        inference.read_inference(bad)
+        gold_pairs.read_inference(bad)
     with pytest.raises(DataFileError, match="none of the 2 pairs has a label"):
-        inference.read_inference(write(tmp_path / "b.csv", "premise,hypothesis,label\np,h,-\np,h,-1\n"))
+        gold_pairs.read_inference(write(tmp_path / "b.csv", "premise,hypothesis,label\np,h,-\np,h,-1\n"))
     with pytest.raises(DataFileError, match=r"c\.csv:2: expected a text in column 'hypothesis'"):
-        inference.read_inference(write(tmp_path / "c.csv", "premise,hypothesis,label\np,,neutral\n"))
+        gold_pairs.read_inference(write(tmp_path / "c.csv", "premise,hypothesis,label\np,,neutral\n"))
 
 
 # biographies

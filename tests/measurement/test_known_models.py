@@ -28,7 +28,7 @@ from pytest_genderbias.models import known
 from pytest_genderbias.models.model import BareTokenizer, bare_content
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec
-from pytest_genderbias.scoring.entries import clear, list_entries
+from pytest_genderbias.scoring.store import clear, list_entries
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest_genderbias.measurement.label_check.LabelWarning")
 CPU = LoadSettings(device="cpu")

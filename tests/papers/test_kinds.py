@@ -15,7 +15,7 @@ import torch
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.datasets.inference import read_inference
+from pytest_genderbias.datasets.gold_pairs import read_inference
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import PaperConfig, RunConfig
 from pytest_genderbias.papers.kinds import Outcome
@@ -23,7 +23,7 @@ from pytest_genderbias.papers.kinds.resilience import _figures_at
 from pytest_genderbias.papers.making import check_run, kind_named, make_run, make_runs, missing_seeds
 from pytest_genderbias.papers.places import Places, balanced_biographies, bold_sentences, first_snli_pairs, placed
 from pytest_genderbias.papers.stored import StoredFigure, read_run, read_runs, write_run
-from pytest_genderbias.suites.families.shared.labelled import read_table
+from pytest_genderbias.suites.families.shared.persons import read_table
 
 MODEL, SUITE = "demo-mlm", {"suite": "lm-occupation", "limit": 64}
 BIAS = "lm-occupation/aggregate_bias"

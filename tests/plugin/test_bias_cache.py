@@ -11,7 +11,7 @@ from support.cache_entries import ABOUT, add
 from support.command_lines import SHOWS
 from support.small_projects import WORKERS
 
-from pytest_genderbias.scoring.entries import list_entries
+from pytest_genderbias.scoring.store import list_entries
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are forked, and killed with SIGKILL")
 

@@ -9,7 +9,7 @@ from support.abilities import UNASKED
 from support.cache_entries import add
 from support.small_projects import GATES, NLI, SUITES, model
 
-from pytest_genderbias.scoring.entries import list_entries
+from pytest_genderbias.scoring.store import list_entries
 
 
 def test_suites_need_no_test_file(project: pytest.Pytester) -> None:

@@ -7,7 +7,7 @@ import torch
 from support.tiny_checkpoints import make_network
 from torch.utils.flop_counter import FlopCounterMode
 
-from pytest_genderbias.scoring.dropping import dropping, reading, shortcuts
+from pytest_genderbias.scoring.network import dropping, reading, shortcuts
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
 

@@ -17,7 +17,7 @@ from pytest_genderbias.datasets.mentions import gender_of_pronoun
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.models.objects import wrap_network, wrap_object
 from pytest_genderbias.scoring import edge_probe
-from pytest_genderbias.scoring.edge_training import split_documents, train_head
+from pytest_genderbias.scoring.edge_probe import split_documents, train_head
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.suites.cases import TextCases

@@ -19,8 +19,7 @@ from support.cache_entries import ABOUT, add
 from support.killed_runs import CHUNK, KILLS, LIMIT
 
 from pytest_genderbias.scoring import store
-from pytest_genderbias.scoring.entries import bound, clear, held, list_entries
-from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.scoring.store import ScoreStore, bound, clear, held, list_entries
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are forked, and killed with SIGKILL")
 

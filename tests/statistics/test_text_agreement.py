@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_genderbias.statistics.text_agreement import picks_in_common, text_agreement
+from pytest_genderbias.statistics.agreement import picks_in_common, text_agreement
 
 
 def counts_of(draws, p, samples, refused=0.0, unreadable=0.0):

@@ -9,7 +9,7 @@ import pytest
 from support.answered_suites import NoisyCoreference, noise
 
 from pytest_genderbias import load_suite, measure, suite_names
-from pytest_genderbias.datasets.sentence_similarity import gendered_words
+from pytest_genderbias.datasets.gold_pairs import gendered_words
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets

@@ -28,19 +28,17 @@ from pytest_genderbias.datasets import (
     coreference_output,
     discrim_eval,
     gap,
+    gold_pairs,
     honest,
-    inference,
     item_results,
     sentence_pairs,
-    sentence_similarity,
-    stored_answers,
+    stored_replies,
     winobias,
     winogender,
 )
-from pytest_genderbias.datasets.corpora import feed_corpus
+from pytest_genderbias.datasets.corpora import Vocabulary, feed_corpus
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.passages import read_passages
-from pytest_genderbias.datasets.vocabulary import Vocabulary
 from pytest_genderbias.engines import results_files
 from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_book, read_items
 from pytest_genderbias.gates.gate_file import read_gates
@@ -622,8 +620,8 @@ def _data_formats() -> list[Format]:
         return Format(name, ((file, content),), read, syntax, styles=_WITH_BOM, **more)
 
     return [
-        table("snli", "snli.jsonl", _SNLI, inference.read_inference),
-        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(sentence_similarity.read_similarity(path)), TSV,
+        table("snli", "snli.jsonl", _SNLI, gold_pairs.read_inference),
+        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(gold_pairs.read_similarity(path)), TSV,
             styles=(_bom, _carriage_returns)),
         Format("winobias", (("pro_stereotyped_type1.txt.dev", _WINOBIAS),), winobias.read_winobias, styles=_WITH_BOM),
         table("winogender", "all_sentences.tsv", _WINOGENDER, winogender.read_winogender),
@@ -646,7 +644,7 @@ def _data_formats() -> list[Format]:
             {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
         table("results", "run.jsonl", _MEASURED, _results_meaning),
         Format("results-json", (("run.json", _RESULTS_LOG),), _results_meaning, JSON, styles=_WITH_BOM),
-        table("chat-answers", "run.jsonl", _ANSWERS, lambda path: stored_answers.read_stored_answers(path).answers),
+        table("chat-answers", "run.jsonl", _ANSWERS, lambda path: stored_replies.read_stored_answers(path).answers),
         Format("conll", (("a.v4_gold_conll", _CONLL),), lambda path: list(conll.read_conll(path)), styles=_WITH_BOM),
         Format(
             "coreference-output", (("out.jsonl", _COREFERENCE),),
@@ -660,7 +658,7 @@ def _data_formats() -> list[Format]:
     ]  # fmt: skip
 
 
-def _columns(pairs: sentence_similarity.SimilarityPairs) -> object:
+def _columns(pairs: gold_pairs.SimilarityPairs) -> object:
     return pairs.sentences1, pairs.sentences2, pairs.scores.tolist()
 
 

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.datasets.biographies import read_labelled
 from pytest_genderbias.datasets.contexts import draw_contexts
-from pytest_genderbias.datasets.corpora import TOKENISERS
+from pytest_genderbias.datasets.corpora import TOKENISERS, Vocabulary, label_groups, scorable_words
 from pytest_genderbias.datasets.files import column_names, read_rows
+from pytest_genderbias.datasets.gold_pairs import sts_templates
 from pytest_genderbias.datasets.mentions import find_words, gender_of_pronoun
-from pytest_genderbias.datasets.sentence_similarity import sts_templates
-from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_options
-from pytest_genderbias.datasets.vocabulary import Vocabulary, label_groups, scorable_words
+from pytest_genderbias.datasets.stored_replies import StoredAnswers, picked_options
 from pytest_genderbias.mitigation.methods.anonymising import anonymise
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.mitigation.methods.scrubbing import scrub

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.inference import LABELS
+from pytest_genderbias.datasets.gold_pairs import LABELS
 from pytest_genderbias.gates.judgement import BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner

@@ -58,8 +58,9 @@ from pytest_genderbias.suites.families.shared.group_distances import (
     shuffled_distances,
     take_distances,
 )
-from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS
 from pytest_genderbias.suites.families.shared.persons import (
+    BIOGRAPHIES,
+    COLUMNS,
     LIST,
     Groups,
     IntArray,

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.datasets.folder import MissingDataError
-from pytest_genderbias.datasets.sentence_similarity import read_sentences, read_similarity, sts_templates
+from pytest_genderbias.datasets.gold_pairs import read_sentences, read_similarity, sts_templates
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.block_tables import blocks_of
 from pytest_genderbias.statistics.correlation import (

@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_options
+from pytest_genderbias.datasets.stored_replies import StoredAnswers, picked_options
 from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
 from pytest_genderbias.suites.ask import Asking
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases

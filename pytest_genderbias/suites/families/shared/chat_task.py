@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.stored_answers import StoredAnswers
+from pytest_genderbias.datasets.stored_replies import StoredAnswers
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.intervals import (
     Interval,

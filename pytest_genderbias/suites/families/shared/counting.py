@@ -11,8 +11,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.corpora import TOKENISERS, Size, corpus_files, feed_corpus, file_tokens
-from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, is_punctuation, label_groups, scorable_words
+from pytest_genderbias.datasets.corpora import (
+    TOKENISERS,
+    Ids,
+    Size,
+    Vocabulary,
+    corpus_files,
+    feed_corpus,
+    file_tokens,
+    is_punctuation,
+    label_groups,
+    scorable_words,
+)
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.block_tables import block_of
 from pytest_genderbias.statistics.cooccurrence import (

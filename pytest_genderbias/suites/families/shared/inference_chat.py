@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.inference import LABELS
+from pytest_genderbias.datasets.gold_pairs import LABELS
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.ask import LETTERED, Asking, is_english
