@@ -107,18 +107,31 @@ NO_MODEL, OTHER_MODELS, INAPPLICABLE, NO_DATA = "no model", "other models", "ina
 
 
 @dataclass(frozen=True)
-class Unjudged:
-    """A test that was skipped because it could not judge.
+class NotJudged:
+    """A test that did not judge.
 
     Attributes:
-        kind: one of the kinds above.
-        name: of the suite of ``--bias-suite``, or of the test.
-        reason: why, in words.
+        test: its id.
+        model: name of the model; empty if the run has none for it.
+        why: kind of the reason: ``no model``, ``other models``, ``inapplicable`` or ``no data``.
+        reason: in words.
     """
 
-    kind: str
-    name: str
+    test: str
+    model: str
+    why: str
     reason: str
+
+    @property
+    def name(self) -> str:
+        """The suite of a test of ``--bias-suite``, and the name of any other test.
+
+        >>> [NotJudged(test, "m", NO_DATA, "").name for test in ("genderbias::weat:m", "test_a.py::A::test_b[c::d]")]
+        ['weat', 'test_b[c::d]']
+        """
+        path, bracket, parameters = self.test.partition("[")
+        file, _, name = path.rpartition("::")
+        return name.partition(":")[0] if file == "genderbias" else name + bracket + parameters
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from pytest_genderbias.gates.verdicts import (
     STORED,
     TOO_FEW,
     XFAIL,
-    Unjudged,
+    NotJudged,
 )
 from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
@@ -92,7 +92,7 @@ class Ledger:
         self._measured: dict[str, Sequence[Measurement]] = {}  # by node id of the test
         self._measurements: list[Measurement] = []  # each once, at the end
         self._judged: dict[str, Sequence[Judgement]] = {}  # by node id of the test
-        self._unjudged: dict[str, tuple[str, Unjudged]] = {}  # with the model, by node id of the test
+        self._unjudged: dict[str, NotJudged] = {}  # by node id of the test
         self._comparisons: list[Comparison] = []
         self._not_compared: list[LeftOut] = []
         self._proposals: dict[BookKey, Proposals] = {}
@@ -177,7 +177,7 @@ class Ledger:
         if report.failed and outcome.model and not any(settled.failed for settled in outcome.judgements):
             self._broken.add(node_id)
         if outcome.unjudged is not None:
-            self._unjudged[node_id] = (outcome.model, outcome.unjudged)
+            self._unjudged[node_id] = replace(outcome.unjudged, test=node_id, model=outcome.model)
         elif not outcome.model and report.failed:
             self._unclear.add(outcome.module)
 
@@ -316,7 +316,7 @@ class Ledger:
         """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other
         models.
         """
-        elsewhere = any(test.kind == OTHER_MODELS for _, test in self._unjudged.values())
+        elsewhere = any(test.why == OTHER_MODELS for test in self._unjudged.values())
         collected = self._all_collected()
         if not self._settings.models or self._measurements or self._judgements or any(key.model for key in collected):
             return
@@ -460,7 +460,7 @@ class Ledger:
             _fail(session)
 
     def _make_report(self, session: pytest.Session) -> RunReport:
-        from pytest_genderbias.reports.run_report import NotJudged, RunReport
+        from pytest_genderbias.reports.run_report import RunReport
 
         seconds = time.perf_counter() - self._start
         report = RunReport(
@@ -469,7 +469,7 @@ class Ledger:
             tuple(self._judgements),
             tuple(self._comparisons),
             tuple(self._not_compared),
-            tuple(NotJudged(test, model, why.kind, why.reason) for test, (model, why) in self._unjudged.items()),
+            tuple(self._unjudged.values()),
             tuple(self._variances()),
             tuple(each_once(self._pictures, operator.eq)),
             tuple(self._messages.failures),

@@ -16,7 +16,7 @@ import pytest
 from _pytest._code.code import ExceptionRepr, ReprFileLocation
 
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, Unjudged
+from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, NotJudged
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
 from pytest_genderbias.plugin.doors import door
@@ -63,7 +63,7 @@ class ItemOutcome:
     gates: Mapping[str, float | None] | None = None
     reported: int = 0
     concluded: int = 0
-    unjudged: Unjudged | None = None
+    unjudged: NotJudged | None = None
     seconds: float = 0.0
     aside: list[AsideFailure] = field(default_factory=list)
 

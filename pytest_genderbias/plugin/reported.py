@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry
 from pytest_genderbias.gates.judgement import AcceptedValue, Judgement
-from pytest_genderbias.gates.verdicts import Unjudged
+from pytest_genderbias.gates.verdicts import NotJudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping, read_schema, read_stored
 from pytest_genderbias.reports.picture import Picture
@@ -117,7 +117,7 @@ class ReportedOutcome:
     used: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     entries: Mapping[str, ProposedEntry] = field(default_factory=dict)
-    unjudged: Unjudged | None = None
+    unjudged: NotJudged | None = None
     pictures: tuple[Picture, ...] = ()
     undrawn: tuple[str, ...] = ()
     finished: FinishedTest | None = None

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.verdicts import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
+from pytest_genderbias.gates.verdicts import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, NotJudged
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.bias_item import BiasItem
@@ -151,8 +151,7 @@ def _skip_optional(item: pytest.Item) -> Iterator[None]:
 
 
 def _skip(item: pytest.Item, kind: str, reason: str) -> NoReturn:
-    what = item.suite_name if isinstance(item, BiasItem) and item.line is None else item.name
-    outcomes.outcome_of(item).unjudged = Unjudged(kind, what, reason)
+    outcomes.outcome_of(item).unjudged = NotJudged(item.nodeid, "", kind, reason)  # the ledger adds the model
     shown = printable(reason).replace("::", r":\x3a")  # pytest wraps it, and breaks long words
     raise pytest.skip.Exception(shown) from None  # the report shows the reason without the error behind it
 

@@ -12,7 +12,7 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import Unjudged
+from pytest_genderbias.gates.verdicts import NotJudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema, read_stored
 from pytest_genderbias.measurement.variance import ValueVariance
@@ -70,23 +70,6 @@ class RunInfo:
     baselines: str = ""
     exit_status: int = 0
     seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class NotJudged:
-    """A test that did not judge.
-
-    Attributes:
-        test: its id.
-        model: name of the model; empty if the run has none for it.
-        why: kind of the reason: ``no model``, ``other models``, ``inapplicable`` or ``no data``.
-        reason: in words.
-    """
-
-    test: str
-    model: str
-    why: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -191,7 +174,7 @@ class RunSummary:
     """The results of a run as its terminal shows them at the end.
 
     Attributes:
-        unjudged: tests that did not judge, each with its model; the model is empty if the run has none for it.
+        unjudged: tests that did not judge.
         messages: lines with their markup.
         comparisons: between models; ``None`` if the run compares none.
         not_compared: suites that could not be compared.
@@ -202,7 +185,7 @@ class RunSummary:
 
     measurements: Sequence[Measurement]
     judgements: Sequence[Judgement]
-    unjudged: Sequence[tuple[str, Unjudged]]
+    unjudged: Sequence[NotJudged]
     messages: Sequence[tuple[str, str]]
     comparisons: Sequence[Comparison] | None = None
     not_compared: Sequence[LeftOut] = ()

@@ -20,10 +20,10 @@ from pytest_genderbias.gates.verdicts import (
     OTHER_MODELS,
     PASSED,
     STORED,
-    Unjudged,
+    NotJudged,
 )
 from pytest_genderbias.reports.overview import Line, overview
-from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
+from pytest_genderbias.reports.run_report import RunReport, RunSummary
 from pytest_genderbias.reports.run_tables import run_tables
 from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines
 from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, together, wrapped
@@ -82,22 +82,20 @@ def _remarks(summary: RunSummary) -> Iterator[Line]:
     yield from summary.messages
 
 
-def _unjudged(tests: Sequence[tuple[str, Unjudged]], width: int, detail: int) -> Iterator[Line]:
+def _unjudged(tests: Sequence[NotJudged], width: int, detail: int) -> Iterator[Line]:
     """Yield what was skipped: counts by kind, or each reason where they are few or ``detail`` asks for them."""
-    skipped = [(model, test) for model, test in tests if test.kind in (NO_DATA, INAPPLICABLE)]
-    reasons = together(
-        ((model, test.reason.removeprefix(test.name).lstrip(": ")), test.name) for model, test in skipped
-    )
+    skipped = [test for test in tests if test.why in (NO_DATA, INAPPLICABLE)]
+    reasons = together(((test.model, test.reason.removeprefix(test.name).lstrip(": ")), test.name) for test in skipped)
     if detail or len(reasons) <= _FEW:
         for (model, reason), names in reasons.items():
             where = f" on {model}" if model else ""
             yield wrapped(f"not run{where}: {', '.join(names)}: {reason}", width, "    "), ""
     else:
         yield from _counted(tests, width)
-    if elsewhere := [test for _, test in tests if test.kind == OTHER_MODELS]:
+    if elsewhere := [test for test in tests if test.why == OTHER_MODELS]:
         others = ", ".join(test.name for test in elsewhere)
         yield wrapped(f"not for the models of this run: {others}", width, "    "), ""
-    if idle := sum(test.kind == NO_MODEL for _, test in tests):
+    if idle := sum(test.why == NO_MODEL for test in tests):
         text = (
             f"{idle} bias test{'s were' if idle > 1 else ' was'} not judged, since no model is named: give one with"
             " --bias-model=[NAME=]SPEC. With 'bias_strict = true' in the ini file, or --bias-strict, this fails"
@@ -105,14 +103,14 @@ def _unjudged(tests: Sequence[tuple[str, Unjudged]], width: int, detail: int) ->
         yield wrapped(text, width, "    "), "yellow"
 
 
-def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line]:
+def _counted(tests: Sequence[NotJudged], width: int) -> Iterator[Line]:
     """Yield a line for each kind of reason, with the number of tests, and what to do."""
     key = "not run"
-    if missing := [test.name for _, test in tests if test.kind == NO_DATA]:
+    if missing := [test.name for test in tests if test.why == NO_DATA]:
         text = f"{len(missing)} need data: {in_brief(missing)}: --bias-data=DIR; -v names files and sources"
         yield note(key, text, width), ""
         key = ""
-    unfit = [model for model, test in tests if test.kind == INAPPLICABLE]
+    unfit = [test.model for test in tests if test.why == INAPPLICABLE]
     if unfit:
         models = ", ".join(f"{count} on {model}" if model else str(count) for model, count in Counter(unfit).items())
         do = "does not fit its model" if len(unfit) == 1 else "do not fit their model"
@@ -149,7 +147,7 @@ def _verdict(summary: RunSummary) -> str:
         parts.append(f"{len(subjects)} measured, 0 gated{certain}")
     elif rest := len(subjects - gated):
         parts.append(f"{rest} measured without a gate")
-    kinds = Counter(test.kind for _, test in summary.unjudged)
+    kinds = Counter(test.why for test in summary.unjudged)
     if idle := kinds[NO_DATA] + kinds[INAPPLICABLE]:
         parts.append(f"{idle} not run")
     if others := kinds[OTHER_MODELS] + kinds[NO_MODEL]:
@@ -193,7 +191,7 @@ def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[
     summary = RunSummary(
         report.measurements,
         report.judgements,
-        [(row.model, Unjudged(row.why, _name_of(row), row.reason)) for row in report.not_judged],
+        report.not_judged,
         [(text, "") for text in report.failures],
         report.comparisons or None,
         report.not_compared,
@@ -201,9 +199,3 @@ def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[
         failed=len(broken),
     )
     yield from (text for text, _ in summary_lines(summary, width, detail))
-
-
-def _name_of(row: NotJudged) -> str:
-    """Return the suite of a test of ``--bias-suite``, and the name of any other test."""
-    file, _, name = row.test.rpartition("::")
-    return name.partition(":")[0] if file == "genderbias" else name

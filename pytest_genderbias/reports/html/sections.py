@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_genderbias.gates.verdicts import format_chance
+from pytest_genderbias.gates.verdicts import NotJudged, format_chance
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of, largest
 from pytest_genderbias.reports.html.gates import GateText, worse_cell
@@ -23,7 +23,7 @@ from pytest_genderbias.reports.html.tables import (
     naming_cell,
     number_cell,
 )
-from pytest_genderbias.reports.run_report import NotJudged, RunReport
+from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.run_tables import run_tables
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.about import SuiteAbout
