@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import ClassVar
@@ -29,6 +28,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
     bias_figures,
     bias_records,
     bias_statistics,
+    examples_of_versions,
     scores_by_group,
     shuffled_biases,
 )
@@ -36,7 +36,7 @@ from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES,
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option
 from pytest_genderbias.suites.space import SlotWords, read_slot, read_template, read_two_groups, read_word_of_each
 from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Summary, examples_of, text_of_versions
+from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, piece_texts
 
@@ -113,13 +113,7 @@ class CorefOccupation(Family[CorefOccupationBody]):
             "template": np.asarray([text for text, _ in templates]),
             "template_difference": scores[:, :, 0] - scores[:, :, 1],
         }
-        examples = examples_of(
-            labels,
-            np.arange(len(labels)),
-            answer.units,
-            partial(text_of_versions, answer.cases),
-            {f"score ({group})": scores[:, 0, k] for k, group in enumerate(body.groups)},
-        )
+        examples = examples_of_versions(labels, answer, scores, body.groups, "score")
         return bias_figures(bias).summary(records, items, notes, unstored=by_template, examples=examples)
 
     def null(

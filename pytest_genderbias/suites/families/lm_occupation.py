@@ -24,6 +24,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
     bias_figures,
     bias_records,
     bias_statistics,
+    examples_of_versions,
     scores_by_group,
     shuffled_biases,
     squared_sums,
@@ -42,7 +43,7 @@ from pytest_genderbias.suites.space import (
     read_template,
 )
 from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Examples, Summary, SummaryBuilder, examples_of, text_of_versions
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
@@ -154,7 +155,7 @@ class LmOccupation(Family[LmOccupationBody]):
         return bias_figures(bias).summary(
             bias_records(labels, bias, means, (body.groups[0], body.groups[1])),
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
-            examples=_examples(body, labels, scores, by_prefix),
+            examples=examples_of_versions(labels, scores, by_prefix, body.groups),
             unstored={
                 "template": np.asarray([prefix[body.groups[0]][0] for prefix in prefixes]),
                 "template_difference": by_prefix[:, :, 0] - by_prefix[:, :, 1],
@@ -164,16 +165,6 @@ class LmOccupation(Family[LmOccupationBody]):
     def null(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return AOB and signed AOB after the groups were exchanged at random."""
         return shuffled_biases(answers["cases"], len(body.prefixes.of(options["templates"])), repeats, seed)
-
-
-def _examples(body: LmOccupationBody, labels: list[str], scores: Answer, by_prefix: FloatArray) -> Examples:
-    return examples_of(
-        labels,
-        np.arange(len(labels)),
-        scores.units,
-        partial(text_of_versions, scores.cases),
-        {f"ln P ({group})": by_prefix[:, 0, k] for k, group in enumerate(body.groups)},
-    )
 
 
 _OVER = "occupations"
@@ -216,7 +207,7 @@ class LmOccupationOfGroups(LmOccupation):
         )
         _GROUPS.take(figures, items)
         records = _GROUPS.records(items, body.groups, slices=("occupation",))
-        return figures.summary(records, items, examples=_examples(body, labels, scores, by_prefix))
+        return figures.summary(records, items, examples=examples_of_versions(labels, scores, by_prefix, body.groups))
 
     def null(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures after exchanges of the groups."""

@@ -22,7 +22,13 @@ from pytest_genderbias.statistics.group_deviations import (
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.families.shared.occupations import line_statistics, line_sums, scores_by_group, take_line
+from pytest_genderbias.suites.families.shared.occupations import (
+    examples_of_versions,
+    line_statistics,
+    line_sums,
+    scores_by_group,
+    take_line,
+)
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option
 from pytest_genderbias.suites.query import SlotLogProbability
@@ -38,7 +44,7 @@ from pytest_genderbias.suites.space import (
     read_template,
 )
 from pytest_genderbias.suites.statistic import SIGNED, FamilyStatistic, FloatArray, NullFigures, Options
-from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of, text_of_pair
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word
@@ -190,7 +196,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
         return _figures(share, ratio).summary(
             _records(labels, share, ratio, by_frame.mean(axis=1), (body.groups[0], body.groups[1])),
             {"occupation": np.asarray(labels), "share": share, "ratio": ratio},
-            examples=_examples(labels, answer, by_frame, body.groups),
+            examples=examples_of_versions(labels, answer, by_frame, body.groups),
             unstored={
                 "template": np.asarray([_label(t) for t in space.templates[:: body.versions]]),
                 "template_ratio": by_frame[:, :, 0] - by_frame[:, :, 1],
@@ -308,17 +314,6 @@ def _records(
     return sorted(records, key=lambda record: (-abs(record["log_ratio"] - ratio.mean()), record["occupation"]))
 
 
-def _examples(labels: list[str], answer: Answer, by_frame: FloatArray, groups: Sequence[str]) -> Examples:
-    """Return the first frame of each occupation with both pronouns."""
-    space: CaseSpace = answer.cases
-
-    def text(unit: int) -> str:
-        return text_of_pair([text for (text,) in space.sentences(space.cases_of(np.array([unit]))[:2])], "|")
-
-    scores = {f"ln P ({group})": by_frame[:, 0, k] for k, group in enumerate(groups)}
-    return examples_of(labels, np.arange(len(labels)), answer.units, text, scores)
-
-
 def _label(template: Template) -> str:
     """Return a template as a text with its slots."""
     (pieces,) = template.segments
@@ -366,7 +361,7 @@ class PronounOccupationOfGroups(PronounOccupation):
             for label, s, row in zip(labels, share, scores.tolist(), strict=True)
         ]
         records = [*_GROUPS.records(items, body.groups), *sorted(occupations, key=lambda row: -row["share"])]
-        return figures.summary(records, items, examples=_examples(labels, answer, by_frame, body.groups))
+        return figures.summary(records, items, examples=examples_of_versions(labels, answer, by_frame, body.groups))
 
     def null(
         self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int, repeats: int

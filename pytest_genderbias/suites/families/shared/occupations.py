@@ -26,7 +26,7 @@ from pytest_genderbias.statistics.sums import (
 )
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, SummaryBuilder
+from pytest_genderbias.suites.summary import Examples, Record, SummaryBuilder, examples_of, text_of_versions
 
 _FEW = "the occupations that vary are too few among those scored"
 
@@ -100,6 +100,23 @@ def bias_records(
         for label, b, of_groups in zip(labels, bias, means, strict=True)
     ]
     return sorted(records, key=lambda record: (-abs(record["bias"]), record["occupation"]))
+
+
+def examples_of_versions(
+    labels: Sequence[str], answer: Answer, scores: FloatArray, groups: Sequence[str], what: str = "ln P"
+) -> Examples:
+    """Return an example for each occupation: its first two sentences, and the scores of the groups in its first
+    context.
+
+    Args:
+        labels: names of the scored occupations.
+        answer: to the question about them.
+        scores: as of :func:`scores_by_group`.
+        groups: names of the groups.
+        what: what a score is.
+    """
+    figures = {f"{what} ({group})": scores[:, 0, place] for place, group in enumerate(groups)}
+    return examples_of(labels, np.arange(len(labels)), answer.units, partial(text_of_versions, answer.cases), figures)
 
 
 def shuffled_biases(answer: Answer, contexts: int, repeats: int, seed: int) -> NullFigures:
