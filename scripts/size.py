@@ -33,12 +33,12 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_854, 42_000),
-    "lines of core and plugin": (37_705, 23_000),
-    "modules": (396, 310),
-    "classes": (622, 520),
-    "dataclasses": (377, 280),
-    "own imports of a module, mean": (7.02, 4.5),  # thirty small modules, with few imports each, have gone
+    "lines of code": (55_731, 42_000),
+    "lines of core and plugin": (37_589, 23_000),
+    "modules": (382, 310),
+    "classes": (620, 520),
+    "dataclasses": (375, 280),
+    "own imports of a module, mean": (7.13, 4.5),  # 44 small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (8, 10),
     "modules of one printed row": (153, 100),

@@ -116,14 +116,6 @@ class Work:
         return self.operations(size) / machine.rates[size.name]
 
 
-@dataclass(frozen=True)
-class _Passes:
-    """The forward passes of one case: how many (on average), and their tokens."""
-
-    count: float
-    tokens: float
-
-
 def work_of(cases: Cases, query: Query) -> Work | None:
     """Return the forward passes of a question, or ``None`` where there are none, or their number is not known before:
     generated text, the passes of a user's own scorer, and vectors of the embedding table.
@@ -151,37 +143,37 @@ def work_of(cases: Cases, query: Query) -> Work | None:
     known = [one for one in passes if one is not None]
     if len(known) < len(passes):
         return None
-    count = sum(one.count for one in known)
-    tokens = sum(one.count * one.tokens for one in known) / count if count else 0.0
+    count = sum(number for number, _ in known)
+    tokens = sum(number * length for number, length in known) / count if count else 0.0
     without_head = isinstance(query, _WITHOUT_VOCABULARY) or (
         isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
     )
     return Work(round(cases.n_cases * count / len(known)), tokens, int(not without_head))
 
 
-def _passes(cases: Cases, query: Query, number: int) -> _Passes | None:
-    """Return the forward passes of a case, or ``None`` if they are not known."""
+def _passes(cases: Cases, query: Query, number: int) -> tuple[float, float] | None:
+    """Return how many forward passes a case takes, on average, and their tokens; ``None`` if they are not known."""
     sentence = cases.sentences(np.asarray([number]))[0]
     spans: Spans = cases.spans[number] if isinstance(cases, TextCases) and cases.spans else ()
     tokens = _tokens(sentence)
     match query:
         case PairSimilarity():  # a sentence encoder reads the texts one by one
-            return _Passes(len(sentence), tokens / len(sentence) + _SPECIAL)
+            return len(sentence), tokens / len(sentence) + _SPECIAL
         case _ if isinstance(query, ONE_PASS):
-            return _Passes(1, tokens + 1 + len(sentence))
+            return 1, tokens + 1 + len(sentence)
         case TextVectors(where=where) if where != "input":
-            return _Passes(1, tokens + _SPECIAL)
+            return 1, tokens + _SPECIAL
         case ChatAnswers():  # answers of one token are read after the same row
-            return _Passes(1, tokens + _CHAT_TEMPLATE)
+            return 1, tokens + _CHAT_TEMPLATE
         case PseudoLogLikelihood():
-            return _Passes(_tokens_in(sentence[0], spans) if spans else tokens, tokens + _SPECIAL)
+            return _tokens_in(sentence[0], spans) if spans else tokens, tokens + _SPECIAL
         case SharedLogLikelihood():
             other = cases.sentences(np.asarray([number ^ 1]))[0]
-            return _Passes(_TOKENS_PER_WORD * _shared_words(sentence[0], other[0]), tokens + _SPECIAL)
+            return _TOKENS_PER_WORD * _shared_words(sentence[0], other[0]), tokens + _SPECIAL
         case CoreferenceScores(adapter="edge-probe"):
-            return _Passes(1, tokens + _SPECIAL)
+            return 1, tokens + _SPECIAL
         case CoreferenceScores(adapter="substitution"):  # two copies of the text for each candidate
-            return _Passes(_tokens_in(sentence[0], spans[:-1]), 2 * tokens + _SPECIAL)
+            return _tokens_in(sentence[0], spans[:-1]), 2 * tokens + _SPECIAL
     return None
 
 
