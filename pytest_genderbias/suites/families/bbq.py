@@ -326,6 +326,8 @@ def _guesses(right: FloatArray, named: FloatArray) -> str:
         right: right answers in disambiguated contexts, by template, shape (G,).
         named: answers there that name a person, shape (G,).
     """
+    if not named.any():
+        return f"{CANNOT}: none of its answers in disambiguated contexts names a person"
     low = least_accuracy(right, named, _OVER)
     if low > _CHANCE_OF_PERSONS + 1e-9:
         return ""

@@ -14,6 +14,7 @@ from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.models.objects import wrap_object
+from pytest_genderbias.suites.families.bbq import _guesses
 
 BIASES = ("s_amb", "s_dis", "accuracy_gap")
 
@@ -201,6 +202,11 @@ def test_a_model_that_guesses_between_the_persons_has_no_value(tmp_path):
     assert found.reasons["s_amb"].startswith(
         f"cannot do the task: of the persons that it names in disambiguated contexts {right:.3f} are right, at least 0."
     )
+
+
+def test_a_model_that_names_nobody_does_not_guess_between_persons():
+    expected = "cannot do the task: none of its answers in disambiguated contexts names a person"
+    assert _guesses(np.zeros(9), np.zeros(9)) == expected
 
 
 def test_a_model_that_names_the_stereotyped_person_alone_is_named(tmp_path):
