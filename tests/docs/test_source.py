@@ -87,7 +87,7 @@ def test_each_extra_that_a_message_names_is_there() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     sources = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
     named = set(re.findall(r"installing\([\"'](\w+)[\"']\)", sources))
-    assert named == {"gguf", "parquet", "peft", "ray", "served", "spacy", "train"}
+    assert named == {"gguf", "parquet", "peft", "postgres", "ray", "served", "spacy", "train"}
     assert named | {"onnx", "openvino", "mlflow"} <= extras.keys()
     assert "report" not in extras
 
