@@ -135,7 +135,7 @@ ORDER = (
     (BASE, (55,), (PLAIN,)),
     (CAUSAL.base, (80, 60, 55), (PLAIN,)),
     (CAUSAL.base, (MITIGATED,), tuple(one for one in MITIGATIONS if one != DROPPED)),
-    ("bert-tiny-again", (50, 55, 60, 70), (PLAIN,)),
+    ("bert-tiny-again", (50, 55, 60, 70, 80), (PLAIN,)),
     ("career-head", (50, 55, 60, 70, 80, 100), (PLAIN,)),
     ("word-vectors", (50, 70, 100), (PLAIN,)),
     ("word-vectors-elsewhere", (50, 70, 100), (PLAIN,)),
@@ -143,6 +143,7 @@ ORDER = (
     ("sentence-encoder", (50, 70, 100), (PLAIN,)),
     ("coreference-head", (50, 70, 100), (PLAIN,)),
     ("nli-head", (55, 60, 80), (PLAIN,)),
+    ("coreference-head", (55, 60, 80), (PLAIN,)),
     ("sentence-encoder", (55, 60, 80), (PLAIN,)),
     *((model, (50, 70, 100), (PLAIN,)) for model in language_doses.kinds()),
 )

@@ -35,8 +35,9 @@ MORE_DOSES = {
     "stories260k": (50, 55, 60, 70, 80, 100),
     "minilm-mlm": (50, 60, 70, 100),
     "career-head": (50, 55, 60, 70, 80, 100),
-    "bert-tiny-again": (50, 55, 60, 70),
+    "bert-tiny-again": (50, 55, 60, 70, 80),
     "nli-head": (50, 55, 60, 70, 80, 100),
+    "coreference-head": (50, 55, 60, 70, 80, 100),
 }  #: of models that have others
 VECTOR_GATES = [
     f"{suite} effect_size" for suite in ("weat-occupation", "weat-names", "weat-math-arts", "weat-science-arts")
