@@ -567,8 +567,7 @@ def compare_crossed(
     used = parts[lines[0].slope * lines[1].slope]
     method = _CROSSED.format(over=after.over, freedom=used.freedom, share=used.share_of_restarts)
     method += "" if prior is None else _MODERATED
-    over = f"restarts and {after.over}"
-    value = lines[1].height - lines[0].height
+    value, over = lines[1].height - lines[0].height, f"restarts and {after.over}"
     return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, before.labels)
 
 
@@ -658,14 +657,11 @@ class _Side:
         k, units = self.influences.shape
         return float(np.square(self.influences - self.of_units).sum() / ((k - 1) * (units - 1) * k * units))
 
-    @property
-    def n_units(self) -> int:
-        """Number of units, or clusters of units."""
-        return len(self.influences[0])
-
     def reach(self, level: float) -> float:
         """Return how far from the mean over restarts that of others, with other units, may lie on either side."""
-        parts = _Parts(_variance_of_mean(self.of_units), self.over_restarts, self.rest, self.freedom, self.n_units)
+        parts = _Parts(
+            _variance_of_mean(self.of_units), self.over_restarts, self.rest, self.freedom, self.influences.shape[1]
+        )
         return t_quantile((1 + level) / 2, parts.freedom) * parts.variance**0.5 if parts.variance > 0 else 0.0
 
 
@@ -687,7 +683,7 @@ class _Parts:
         units = _variance_of_mean(after.of_units - sign * before.of_units)
         restarts, freedoms = (before.over_restarts, after.over_restarts), (before.freedom, after.freedom)
         freedom = _satterthwaite(restarts, freedoms, (before.values, after.values), prior)
-        return cls(units, sum(restarts), before.rest + after.rest, freedom, after.n_units)
+        return cls(units, sum(restarts), before.rest + after.rest, freedom, after.influences.shape[1])
 
     @property
     def variance(self) -> float:
