@@ -88,8 +88,8 @@ def opened_server(url: str, writes: bool) -> Iterator[HistoryServer]:
 
     Raises:
         SettingError: the URL is none, or holds a password.
-        WriteError: the server fails whoever ``writes``.
-        DataFileError: it fails another one.
+        WriteError: the server fails, and the connection ``writes``.
+        DataFileError: the server fails, and it only reads.
     """
     check_server(url)
     import psycopg
