@@ -152,7 +152,7 @@ def test_stored_results_are_of_the_settings_that_the_runs_have(results):
 @pytest.mark.skipif(not RESULTS.is_dir(), reason="the pages lie in the checkout")
 def test_the_pages_are_those_of_the_results(results):
     folder = ROOT / "docs" / "papers"
-    assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == pages(results), (
+    assert {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")} == pages(results), (
         "genderbias paper --pages=docs/papers --results=docs/evidence/papers makes them anew"
     )
 
