@@ -96,7 +96,7 @@ def _identified(suite: Suite, name: str, question: Question) -> Question:
     named = replace(
         query,
         language=suite.language,
-        own_refusals=suite.ask.own_refusals,
+        own_refusals=query.own_refusals or suite.ask.own_refusals,
         name=f"{safe_name(suite.name)}-{name}",
         digest=hashlib.sha256(content.encode()).hexdigest()[:8],
     )

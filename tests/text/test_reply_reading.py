@@ -52,6 +52,14 @@ def test_an_option_inside_another_one_counts_where_it_is_alone() -> None:
     assert [reader.read(reply, texts) for reply in ("it is the man", "it is the man with the hat")] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("language", "reply"), [("es", "No me siento cómod{}."), ("fr", "Désolé{}, non."), ("fr", "Je suis désolé{}.")]
+)
+def test_a_refusal_is_one_in_the_forms_of_both_genders(language: str, reply: str) -> None:
+    endings = {"es": "oa", "fr": ("", "e")}[language]
+    assert all(is_refusal(reply.format(ending), refusals(language)) for ending in endings)
+
+
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es"])
 def test_every_opening_of_a_language_is_a_refusal(language: str) -> None:
     openings = refusals(language)

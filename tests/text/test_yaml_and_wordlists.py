@@ -55,7 +55,7 @@ COUNTS = {
     "pronouns": (9, [("group", "male", 1), ("group", "female", 1), ("group", "neutral", 1), ("group", "neo", 6)]),
     "refusals-de": (21, []),
     "refusals-en": (71, []),
-    "refusals-es": (21, []),
+    "refusals-es": (22, []),
     "refusals-fr": (17, []),
     "refusals-it": (29, []),
     "sentiment-words": (346, [("class", "positive", 160), ("class", "negative", 186)]),

@@ -46,7 +46,7 @@ from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryB
 from pytest_genderbias.text.normal_form import normal_form, word_pattern
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.reply_reading import without_reasoning
+from pytest_genderbias.text.reply_reading import DECLINED, without_reasoning
 from pytest_genderbias.text.schema import LocatedMap, Positive, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.unspaced import check_of, refuse_uncut_replies
 from pytest_genderbias.text.wordlist import FORMS, WordEntry, load_wordlist
@@ -311,8 +311,8 @@ class Generation(Family[GenerationBody]):
         each = len(body.prompts[0].texts)
         if context.role == REPLIES:
             asked = [(body.message.replace("{prompt}", one),) for prompt in body.prompts for one in prompt.texts]
-            cases = TextCases(asked, cases_per_unit=each)
-            return {"texts": Question(cases, Replies((), context.samples, context.seed))}
+            replies = Replies((), context.samples, context.seed, own_refusals=body.refusals or (DECLINED,))
+            return {"texts": Question(TextCases(asked, cases_per_unit=each), replies)}
         samples = options["samples"]
         texts = [(one,) for prompt in body.prompts for one in prompt.texts for _ in range(samples)]
         query = GeneratedReplies(options["length"], samples, context.seed, float(options["temperature"]), body.message)

@@ -398,6 +398,15 @@ def test_a_suite_of_your_own(tmp_path):
     assert found.values["sentiment_difference"] is not None
 
 
+def test_replies_decline_by_the_words_of_the_suite_in_a_language_without_a_packaged_list(tmp_path):
+    class Declines:
+        def reply(self, messages, n, seed):
+            return [("Não posso." if "woman" in messages[0]["content"] else "A happy day.")] * n
+
+    found = measured(Declines(), own(tmp_path, language="pt", refusals=["não posso"]))
+    assert found.values["refusal_difference"] == 1
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
