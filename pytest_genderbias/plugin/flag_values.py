@@ -1,4 +1,7 @@
-"""Parsers of flag values. Each takes the text and its :class:`Origin`, and raises a usage error."""
+"""Parsers of flag values. Each takes the text and its :class:`Origin`, and raises a usage error.
+
+A ``BiasError`` of what a parser calls becomes one where the settings are read (``plugin/options.py``).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 
-from pytest_genderbias.errors import DataFileError, GateError, ModelError, SettingError, installing
+from pytest_genderbias.errors import DataFileError, SettingError, installing
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import is_stream
 from pytest_genderbias.gates.book_places import Place, UrlPath, place_of
@@ -70,19 +73,13 @@ class SuiteOption(NamedTuple):
 
 def models(texts: list[str], origin: Origin) -> tuple[ModelSpec, ...]:
     """Parse ``[NAME=]SPEC`` values."""
-    try:
-        return tuple(parse_specs(texts))
-    except ModelError as error:
-        raise origin.error(str(error)) from None
+    return tuple(parse_specs(texts))
 
 
 def ability(text: str, origin: Origin) -> str | list[str] | None:
     """Parse ``bias_ability``: ``none: REASON``, or paths of control items, separated by commas."""
     written = text if text.partition(":")[0].strip() == NONE else [part.strip() for part in text.split(",")]
-    try:
-        return ability_from(written, origin.folder, "the key")
-    except SettingError as error:
-        raise origin.error(str(error)) from None
+    return ability_from(written, origin.folder, "the key")
 
 
 def suites(texts: list[str], origin: Origin) -> SuiteSelection:
@@ -189,10 +186,7 @@ def executor(text: str, origin: Origin) -> str:
 
 def ray_address(text: str, origin: Origin) -> str:
     """Parse the address of a Ray cluster."""
-    try:
-        return check_address("ray", text)
-    except SettingError as error:
-        raise origin.error(str(error)) from None
+    return check_address("ray", text)
 
 
 def workers(text: str, origin: Origin) -> tuple[int, int]:
@@ -213,19 +207,13 @@ def margin(text: str, origin: Origin) -> Margin:
         number: float | str = float(text)
     except ValueError:
         number = text
-    try:
-        return read_margin(number)
-    except GateError as error:
-        raise origin.error(str(error)) from None
+    return read_margin(number)
 
 
 def text_or_file(text: str, origin: Origin) -> str | None:
     """Return a text, or that of the file after ``@``; ``None`` if nothing is left."""
     if text.startswith("@"):
-        try:
-            text = read_whole(origin.folder / _expanded(text[1:].strip(), origin), _LONGEST_PROMPT)
-        except DataFileError as error:
-            raise origin.error(str(error)) from None
+        text = read_whole(origin.folder / _expanded(text[1:].strip(), origin), _LONGEST_PROMPT)
     return text.strip() or None
 
 
@@ -306,20 +294,14 @@ def new_gate_file(text: str, origin: Origin) -> Path:
 
 def baseline_folder(text: str, origin: Origin) -> Place:
     """Parse the URL of the baselines, or their path, which always starts at the root directory of the project."""
-    try:
-        return place_of(text, origin.project)
-    except SettingError as error:
-        raise origin.error(str(error)) from None
+    return place_of(text, origin.project)
 
 
 def shared_cache(url: str, origin: Origin) -> str:
     """Parse the URL of a folder of scores that can be opened here."""
     from pytest_genderbias.scoring.shared_scores import SharedScores
 
-    try:
-        SharedScores(url)
-    except SettingError as error:
-        raise origin.error(str(error)) from None
+    SharedScores(url)
     return url
 
 

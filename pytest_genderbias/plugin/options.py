@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 import pytest
 
-from pytest_genderbias.errors import StoreError
+from pytest_genderbias.errors import BiasError, StoreError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.gates.book_places import Place
@@ -191,7 +191,11 @@ def _value(entry: Field[Any], flag: Flag, config: pytest.Config, project: Path) 
     if given is None or parser is None:
         return given
     folder = config.invocation_params.dir if flag.is_typed(config) else config.rootpath
-    return parser(given, Origin(flag.name, folder, project))
+    origin = Origin(flag.name, folder, project)
+    try:
+        return parser(given, origin)
+    except BiasError as error:
+        raise origin.error(str(error)) from None
 
 
 def _check_executor(settings: Settings) -> None:
