@@ -16,12 +16,7 @@ from subprocesses import answer_of, main, peak_bytes
 from timing import medians
 
 from pytest_genderbias.datasets.corpora import Vocabulary, feed_corpus, label_groups
-from pytest_genderbias.statistics.cooccurrence_counts import (
-    ContextWindow,
-    CooccurrenceCounter,
-    FixedContext,
-    InfiniteContext,
-)
+from pytest_genderbias.statistics.cooccurrence import ContextWindow, CooccurrenceCounter, FixedContext, InfiniteContext
 
 _WORDS = 20_000
 _GROUPS = ((10, 25, 60), (7, 20, 30))  #: ranks of the gendered words: 3 % of the tokens, as in novels and newspapers

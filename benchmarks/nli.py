@@ -13,7 +13,7 @@ from rows import Row, ratio
 from timing import medians
 
 from pytest_genderbias import load_suite, measure
-from pytest_genderbias.measurement.label_check import LabelWarning
+from pytest_genderbias.measurement.carry_out import LabelWarning
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 
 _SHAPE = Shape(4, 256, 4)

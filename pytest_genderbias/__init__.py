@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline as Baseline
     from pytest_genderbias.gates.limits import Limit as Limit
     from pytest_genderbias.gates.limits import decided_by as decided_by
-    from pytest_genderbias.measurement.measure import measure as measure
     from pytest_genderbias.measurement.measurement import Measurement as Measurement
+    from pytest_genderbias.measurement.runner import measure as measure
     from pytest_genderbias.models.adapters import from_sklearn as from_sklearn
     from pytest_genderbias.models.adapters import from_spacy as from_spacy
     from pytest_genderbias.models.loading import load_model as load_model
@@ -49,7 +49,7 @@ _MODULES = {
     "gates.limits": ("Limit", "decided_by"),
     "gates.baseline": ("Baseline",),
     "measurement.measurement": ("Measurement",),
-    "measurement.measure": ("measure",),
+    "measurement.runner": ("measure",),
     "models.adapters": ("from_sklearn", "from_spacy"),
     "models.loading": ("load_model",),
     "models.model": ("Model",),

@@ -33,9 +33,9 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_731, 42_000),
-    "lines of core and plugin": (37_589, 23_000),
-    "modules": (382, 310),
+    "lines of code": (55_482, 42_000),
+    "lines of core and plugin": (37_433, 23_000),
+    "modules": (362, 310),
     "classes": (620, 520),
     "dataclasses": (375, 280),
     "own imports of a module, mean": (7.13, 4.5),  # 44 small modules, with few imports each, have gone

@@ -24,7 +24,7 @@ from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.winogender import read_winogender
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.reports.pictures import pictures_of
-from pytest_genderbias.suites.families.shared.winobias_figures import in_pairs
+from pytest_genderbias.suites.families.winobias_pronouns import in_pairs
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
 OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}, "bbq": {"category": "religion"}}

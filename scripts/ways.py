@@ -32,13 +32,10 @@ PACKAGE = "pytest_genderbias."
 _NUMBER = 12_345  #: value of the flag, by which calls that receive it are recognised
 _HELPERS = (
     "escaping",
-    "text.numbers",
     "text.printable",
     "gates.verdicts",
-    "mitigation.harness.reduction_texts",
     "measurement.plain_data",
     "text.schema",
-    "statistics.student",  # quantiles
     "plugin.doors",  # which only looks names up
 )
 _LONGEST_LOOP = 12

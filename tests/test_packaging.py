@@ -12,7 +12,7 @@ import pytest
 
 import pytest_genderbias
 from pytest_genderbias import load_suite, load_wordlist, suite_names
-from pytest_genderbias.papers.stored import packaged_results, read_runs
+from pytest_genderbias.papers.places import packaged_results, read_runs
 from pytest_genderbias.text import packaged
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no tomllib")

@@ -25,12 +25,10 @@ from pytest_genderbias.suites.controls import control_kinds, packaged_controls, 
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.numbers import counted
-from pytest_genderbias.text.plain_files import read_whole
-from pytest_genderbias.text.printable import close_names, expected_instead
+from pytest_genderbias.text.plain_files import parse_json, read_whole
+from pytest_genderbias.text.printable import close_names, counted, expected_instead
 from pytest_genderbias.text.reply_reading import refusals
 from pytest_genderbias.text.schema import LocatedMap
-from pytest_genderbias.text.strict_json import parse_json
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _MANIFEST = "manifest.json"  #: of an audit pack

@@ -13,7 +13,7 @@ from pytest_genderbias.gates.book import BaselineEntry, read_book
 from pytest_genderbias.gates.book_places import Place, listed, place_of
 from pytest_genderbias.plugin.information import terminal_width
 from pytest_genderbias.text.columns import paragraph, rows_or_blocks
-from pytest_genderbias.text.numbers import format_number
+from pytest_genderbias.text.printable import format_number
 
 _HEADERS = ("suite", "statistic", "model", "stored", "margin", "sees")
 _NOT_KNOWN = "what it sees is not known: the statistic has no bounds, or --bias-update stores what it sees"

@@ -13,9 +13,8 @@ from typing import Any
 
 from pytest_genderbias.errors import DataFileError, SettingError, installing
 from pytest_genderbias.text.normal_form import normal_form
-from pytest_genderbias.text.plain_files import MOST_RATIO, MOST_UNPACKED, not_utf8, open_regular, raw_lines
+from pytest_genderbias.text.plain_files import MOST_RATIO, MOST_UNPACKED, not_utf8, open_regular, parse_json, raw_lines
 from pytest_genderbias.text.printable import brief, brief_list
-from pytest_genderbias.text.strict_json import parse_json
 
 #: The line number of a row, and its cells by column.
 Row = tuple[int, dict[str, Any]]
@@ -209,7 +208,7 @@ def read_json(path: Path, text: str, line: int | None = None) -> Any:
     one.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.text.strict_json.parse_json`; a text has a lone surrogate.
+        DataFileError: as :func:`~pytest_genderbias.text.plain_files.parse_json`; a text has a lone surrogate.
     """
     value = parse_json(text, str(path), line, finite=False)
     if _ESCAPED.search(text) and _HALF.search(json.dumps(value, ensure_ascii=False)):

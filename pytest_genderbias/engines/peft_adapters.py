@@ -37,9 +37,8 @@ from pytest_genderbias.models.spec import (
     safe_name,
     split_adapter,
 )
-from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.plain_files import parse_json, read_whole
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.strict_json import parse_json
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel

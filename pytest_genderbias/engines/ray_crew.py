@@ -13,7 +13,7 @@ from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, Wan
 from pytest_genderbias.errors import BiasError, ExecutorError
 from pytest_genderbias.scoring.executor import Scored, Window
 from pytest_genderbias.suites.cases import IntArray
-from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.printable import counted
 
 EACH = 2  #: windows that a worker has: one that it scores, and one that waits, so that it never waits itself
 _CONTROL = "control"  #: calls of this group do not wait for the others

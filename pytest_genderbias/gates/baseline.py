@@ -56,10 +56,9 @@ from pytest_genderbias.gates.verdicts import (
 )
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.npz import read_npz
+from pytest_genderbias.measurement.plain_data import read_npz
 from pytest_genderbias.models.predictions import same_ids
-from pytest_genderbias.text.numbers import apart, format_number
-from pytest_genderbias.text.printable import close_names
+from pytest_genderbias.text.printable import apart, close_names, format_number
 
 #: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.
 _REPLACES = {REGRESSED: {WITHIN, BETTER, TOO_FEW}, TOO_FEW: {WITHIN, BETTER}}
@@ -325,7 +324,8 @@ class Baseline:
         accepted = _in_force(entry.accepted, measurement)
         counted = self._counted_books()
         items, gated = read_reference(self.path, name, entry, counted)
-        correction = correction_for(self.correct_for, gated, f"gates on {self._books()}")
+        books = self.module if self.correct_for == "module" else self.model
+        correction = correction_for(self.correct_for, gated, f"gates on {books}")
         then = measurement
         if items is not None and entry.settings.get("restarts"):
             then = with_kept_spread(measurement, items, entry.values)
@@ -442,9 +442,6 @@ class Baseline:
     def _counted_books(self) -> list[Place]:
         """Return the files whose gated statistics are the comparisons: those that are stored, whichever of them run."""
         return [self.path] if self.correct_for == "module" else listed(self.directory / self.model, "*.json")
-
-    def _books(self) -> str:
-        return self.module if self.correct_for == "module" else self.model
 
     def _claim(self, name: str, measurement: Measurement) -> None:
         """Refuse two different measurements under one entry."""

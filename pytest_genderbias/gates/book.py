@@ -32,9 +32,8 @@ from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
-from pytest_genderbias.text.plain_files import as_text, open_regular, read_whole, reason
+from pytest_genderbias.text.plain_files import as_text, open_regular, parse_json, read_whole, reason
 from pytest_genderbias.text.schema import Count, NotNegative, Rule, read_value
-from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 1
 _RESTORE = "restore it from version control, or fix it; deleting it would lose the reasons for accepted values"

@@ -17,8 +17,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.policy import share_of
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.text.columns import columns
-from pytest_genderbias.text.numbers import format_mean, format_share
-from pytest_genderbias.text.printable import brief, markdown_table
+from pytest_genderbias.text.printable import brief, format_mean, format_share, markdown_table
 
 LOWEST, HIGHEST, NEAREST = "lowest", "highest", "nearest"
 WITHIN = "within"

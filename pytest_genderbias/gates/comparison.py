@@ -25,10 +25,9 @@ from pytest_genderbias.gates.verdicts import FLOAT_NOISE, LESS_ABLE, LEVEL, NOT_
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored
-from pytest_genderbias.statistics.inference.intervals import FloatArray, holm
+from pytest_genderbias.statistics.inference.intervals import FloatArray, holm, t_quantile
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.paired import Difference
-from pytest_genderbias.statistics.student import t_quantile
 
 SCHEMA = 1  #: of :meth:`Comparison.to_dict` and :meth:`LeftOut.to_dict`
 UNDECIDED, SAME, WITHOUT_VALUE = "undecided", "the same", "no value"

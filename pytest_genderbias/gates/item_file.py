@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.npz import read_npz
-from pytest_genderbias.measurement.plain_data import Arrays, read_mapping
+from pytest_genderbias.measurement.plain_data import Arrays, read_mapping, read_npz
 from pytest_genderbias.measurement.restarts import RESTART, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums

@@ -42,7 +42,7 @@ from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored, as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.suites.summary import Record
-from pytest_genderbias.text.numbers import format_bounds, format_growth, format_number, format_share
+from pytest_genderbias.text.printable import format_bounds, format_growth, format_number, format_share
 from pytest_genderbias.text.schema import read_value
 
 #: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth

@@ -30,8 +30,7 @@ from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.text.numbers import approximate, format_bounds, format_share
-from pytest_genderbias.text.printable import refuse_unknown_name
+from pytest_genderbias.text.printable import approximate, format_bounds, format_share, refuse_unknown_name
 
 if TYPE_CHECKING:  # which imports all families
     from pytest_genderbias.measurement.carry_out import Until

@@ -47,7 +47,7 @@ from pytest_genderbias.gates.verdicts import (
 )
 from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import Interval, t_quantile
 from pytest_genderbias.statistics.inference.item_bounds import kish_number, skewness
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
 from pytest_genderbias.statistics.inference.over_restarts import (
@@ -68,10 +68,9 @@ from pytest_genderbias.statistics.inference.paired import (
 )
 from pytest_genderbias.statistics.inference.reduction import KnownSums, defined
 from pytest_genderbias.statistics.inference.two_way import is_crossed
-from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.statistic import Arrays, Statistic
 from pytest_genderbias.suites.summary import Examples
-from pytest_genderbias.text.numbers import apart, format_growth, format_number, round_up
+from pytest_genderbias.text.printable import apart, format_growth, format_number, round_up
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a
 #: threshold.

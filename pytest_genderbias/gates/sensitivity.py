@@ -33,14 +33,14 @@ from pytest_genderbias.statistics.inference.detectable import (
     seen_over_items,
     seen_over_restarts,
 )
+from pytest_genderbias.statistics.inference.intervals import t_quantile
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.over_restarts import Prior
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
-from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.numbers import format_number, format_share
+from pytest_genderbias.text.printable import format_number, format_share
 from pytest_genderbias.text.schema import field_hints, take
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)

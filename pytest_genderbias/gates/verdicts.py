@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.text.numbers import THREE_DIGITS, Write, apart, approximate, format_p
+from pytest_genderbias.text.printable import THREE_DIGITS, Write, apart, approximate, format_p
 
 if TYPE_CHECKING:
     from pytest_genderbias.statistics.inference.intervals import Interval, Null

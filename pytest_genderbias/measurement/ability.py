@@ -24,9 +24,8 @@ from pytest_genderbias.models.roles import (
     SENTENCE_ENCODER,
     VECTORS,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.statistics.inference.intervals import FloatArray, t_quantile
 from pytest_genderbias.statistics.right_answers import LEVEL, fall_bound
-from pytest_genderbias.statistics.student import t_quantile
 
 TASK = "task"  #: name of an ability that a suite asks by its own questions
 #: Share of the stored distance from chance. A larger fall, by its lower bound, makes a model worse at its task.

@@ -1,4 +1,7 @@
-"""Carry out a plan: put its questions to a model, and summarise the answers as a measurement."""
+"""Carry out a plan: put its questions to a model, and summarise the answers as a measurement.
+
+The labels of an NLI classifier are checked for their order on the way.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pytest_genderbias.errors import SettingError, UndefinedError
+from pytest_genderbias.errors import BiasWarning, SettingError, UndefinedError
 from pytest_genderbias.measurement.ability import TASK, Ability
-from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.measurement.reply_questions import wanted_replies
@@ -25,9 +28,9 @@ from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.replies import RepliesBackend
-from pytest_genderbias.models.roles import CAUSAL_LM
+from pytest_genderbias.models.roles import CAUSAL_LM, NLI_CLASSIFIER
 from pytest_genderbias.scoring import SCORING_VERSION
-from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.scoring.engine import ScoreSettings, answer, score_suite
 from pytest_genderbias.statistics.inference.intervals import Interval, Null, summarise_null
 from pytest_genderbias.statistics.inference.item_bounds import cluster_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
@@ -35,10 +38,12 @@ from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.family import CANNOT, signed_options
-from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies, Replies
+from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies, PairProbabilities, Replies
+from pytest_genderbias.suites.space import Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
+from pytest_genderbias.text.template import Word, parse_template
 
 _REPLIES = "replies"  #: what is drawn in a system that answers in text
 _FIRST_TOKENS = "first tokens of replies"  #: what such a system is asked for in their place, if it lists them
@@ -421,3 +426,38 @@ def _installed() -> Mapping[str, str]:
     from importlib.metadata import version
 
     return {package: version(package) for package in ("torch", "transformers", "tokenizers", "numpy", "scipy")}
+
+
+class LabelWarning(BiasWarning):
+    """The labels of an NLI classifier may be in the wrong order."""
+
+
+#: Sentences for a pair with a known answer: each entails itself.
+_SENTENCES = (
+    "A man is sleeping.", "The dog runs in the park.", "Two children play football.", "The teacher bought a car.",
+         "The woman ate an apple.", "The doctor visited a friend.")  # fmt: skip
+
+
+def label_warning(model: Model, cache: Path | None = None) -> str | None:
+    """Score pairs of a sentence and itself, and return a warning if entailment is not the most likely label.
+
+    ``None`` for models that are not NLI classifiers. ``cache``: the score cache, which keeps the scores of a checkpoint
+    like those of a suite; an object in memory is asked each time.
+    """
+    if model.role.kind != NLI_CLASSIFIER:
+        return None
+    pieces = parse_template("{sentence}")
+    words = {"sentence": tuple(Word.of(text) for text in _SENTENCES)}
+    space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SENTENCES)),), 1)
+    label = f"label check on {model.name}"
+    settings = ScoreSettings(cache=cache if model.can(HIDDEN_STATES) else None)
+    answer, _ = score_suite(space, PairProbabilities(), model, space.digest(), settings, label)
+    probabilities = answer.values[np.argsort(answer.units), 0].mean(axis=0)
+    entailment, neutral, contradiction = map(float, probabilities)
+    if entailment >= max(neutral, contradiction):
+        return None
+    return (
+        f"{model.name} does not find that a sentence entails itself (entailment {entailment:.2f}, neutral"
+        f" {neutral:.2f}, contradiction {contradiction:.2f}): are its labels in the right order? Name them with"
+        " --bias-labels"
+    )

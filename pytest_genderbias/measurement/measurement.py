@@ -31,8 +31,7 @@ from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Example, Examples, Record
 from pytest_genderbias.text.columns import one_line
-from pytest_genderbias.text.numbers import format_bounds, format_decimals
-from pytest_genderbias.text.printable import brief, refuse_unknown_name
+from pytest_genderbias.text.printable import brief, format_bounds, format_decimals, refuse_unknown_name
 from pytest_genderbias.text.schema import at_least, field_hints, read_value
 
 SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import default_cache
@@ -19,16 +21,21 @@ from pytest_genderbias.measurement.plan import Plan, plan_measurement, refuse_wi
 from pytest_genderbias.measurement.reply_questions import wanted_replies
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.measurement.run_models import RunModels
+from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import evaluation_mode, wrap
 from pytest_genderbias.models.replies import Wanted
 from pytest_genderbias.models.source import LoadSettings
-from pytest_genderbias.models.spec import CHAT, ModelSpec, parse_spec
+from pytest_genderbias.models.spec import CHAT, ModelSpec, parse_spec, path_spec
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.executor import Executor
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.scoring.shared_scores import SharedScores
 from pytest_genderbias.suites.suite import Suite, load_suite
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
 
@@ -201,7 +208,8 @@ class Runner:
         self, suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None = None, null: int = 0
     ) -> Measurement:
         plan, score, ability = self._plan(suite, model, request), request.scoring, read_ability(request.score.ability)
-        asked = ask(plan, self._model_of(model), score, until, null)
+        loaded = model if isinstance(model, Model) else self.models.model(model)
+        asked = ask(plan, loaded, score, until, null)
         return self._abilities.judge(summarised(asked, score), asked, score, ability)
 
     def plan(self, suite: Suite, spec: ModelSpec, settings: Mapping[str, object] | None = None) -> Plan:
@@ -236,7 +244,11 @@ class Runner:
 
     def _request(self, suite: Suite, settings: Mapping[str, object]) -> _Request:
         """Return the settings of a measurement: the run's, its options for the suite, then those of the caller."""
-        scoped = {option: value for owner, option, value in self.options if _is_for(owner, option, suite)}
+        scoped = {
+            option: value
+            for owner, option, value in self.options
+            if owner == suite.name or (not owner and option in suite.family.options)
+        }
         options = {**scoped, **settings}
         if self.seeds is not None and suite.family.seeds_are_restarts:
             options = {"seeds": self.seeds, **options}
@@ -302,18 +314,10 @@ class Runner:
             refuse_without_template(plan, model)
         return plan
 
-    def _model_of(self, model: ModelSpec | Model) -> Model:
-        return model if isinstance(model, Model) else self.models.model(model)
-
 
 def cache_folder(cache: object) -> Path | None:
     """Return the folder of the score cache: the user's for ``"default"``, none for ``None``, else the path."""
     return default_cache() if cache == "default" else None if cache is None else Path(str(cache))
-
-
-def _is_for(owner: str, option: str, suite: Suite) -> bool:
-    """Tell whether an option of the run is for a suite: one without owner is for every suite that has it."""
-    return owner == suite.name or (not owner and option in suite.family.options)
 
 
 def _target_of(model: object) -> ModelSpec | Model:
@@ -337,3 +341,62 @@ def _key(suite: Suite, model: ModelSpec | Model, request: _Request, until: Until
     except TypeError:  # a callable of the caller
         return None
     return key
+
+
+def measure(
+    suite: str | Path | Suite,
+    model: str | PathLike[str] | Model | object,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    batch_tokens: int | None = None,
+    cache: str | Path | None = "default",
+    data: str | Path | None = None,
+    progress: Progress | None = None,
+    until: Until | None = None,
+    null: int = 0,
+    seeds: int | None = None,
+    ability: object = None,
+    **options: object,
+) -> Measurement:
+    """Measure a suite on a model.
+
+    Args:
+        suite: a packaged suite's name, the path of a suite file, or a loaded suite.
+        model: what :func:`~pytest_genderbias.models.loading.load_model` returns, or anything that it takes: a spec, a
+            transformers network with its ``tokenizer``, a table of predictions, an object with the protocol of a role.
+            A network is measured in evaluation mode; each of its modules then gets its mode back.
+        tokenizer: the tokenizer of a network in memory.
+        limit: score at most this many cases, the front of the random order (whole persons for DisCo).
+        seed: seed of the random order, of the null control and of what is trained.
+        batch_tokens: tokens in a batch; determined automatically by default.
+        cache: folder of the score cache; ``"default"`` is the user's cache folder, ``None`` keeps nothing.
+        data: folder of the user's data sets (``--bias-data``), in the layout of docs/reference/data.md.
+        progress: shows how far scoring is.
+        until: stop as soon as these statistics are decided; :func:`~pytest_genderbias.gates.limits.decided_by` makes it
+            of limits.
+        null: shuffles of the null control, as 200; none by default. The scores are shuffled, the model is not asked
+            again.
+        seeds: measure the mean over this many restarts, at least 2: of what the suite trains (a head), or of a model
+            whose spec holds ``{seed}``, as ``runs/seed-{seed}``. For a suite with an option ``seeds`` of its own, that
+            option.
+        ability: control items by which the model shows that it can do the task: the packaged ones by default, the path
+            of a file of your own, or ``"none: REASON"`` to ask none.
+        options: options of the suite's family, as ``test="fisher"``; the paper's definition is the default.
+
+    Raises:
+        NotApplicableError: the suite needs another kind of model, or data that are missing.
+        ScoreError: the model returns NaN or infinite scores.
+        SettingError, UnknownNameError: a setting or option is wrong.
+    """
+    runner = Runner(
+        score=RunSettings(limit, seed, batch_tokens, cache_folder(cache), null, progress, ability), data=data
+    )
+    settings = options if seeds is None else {**options, "seeds": seeds}
+    if isinstance(model, PathLike):
+        model = path_spec(model)
+    if isinstance(model, str) and tokenizer is None:
+        return runner.measure(suite, model, settings, until)
+    with evaluation_mode(model):
+        return runner.measure(suite, load_model(model, tokenizer=tokenizer), settings, until)

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, ModelError
-from pytest_genderbias.text.plain_files import POINTER_ADVICE, is_pointer, read_whole
+from pytest_genderbias.text.plain_files import POINTER_ADVICE, is_pointer, parse_json, read_whole
 from pytest_genderbias.text.printable import brief, brief_list
-from pytest_genderbias.text.strict_json import parse_json
 
 #: Weights under the names that transformers looks for, without those of single shards.
 _TORCH_WEIGHTS = (

@@ -22,8 +22,7 @@ from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import DataFileError, ModelError, UnknownNameError
 from pytest_genderbias.models.protocols import WORD_VECTORS, Backend
 from pytest_genderbias.text.normal_form import is_plain, normal_form
-from pytest_genderbias.text.plain_files import open_regular
-from pytest_genderbias.text.strict_json import parse_json
+from pytest_genderbias.text.plain_files import open_regular, parse_json
 
 #: Names of the matrix in an .npz or .safetensors file, and of the words in an .npz file; the first of them is the
 #: documented one.

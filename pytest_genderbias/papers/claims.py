@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from pytest_genderbias.papers.config import ABOVE, BELOW, NEAR, SMALL, Claim, Table, run_of
-from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
-from pytest_genderbias.statistics.student import t_quantile
+from pytest_genderbias.papers.places import StoredFigure, StoredRun, figure_at
+from pytest_genderbias.statistics.inference.intervals import t_quantile
 from pytest_genderbias.text.located_yaml import plain, read_yaml
 
 AGREES, DIFFERS, NOT_ABLE, TOO_SMALL = "agrees", "differs", "not able", "too small to say"

@@ -14,10 +14,8 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.mitigation.harness.run import share_trainings
 from pytest_genderbias.papers.claims import judge_claims
 from pytest_genderbias.papers.config import PAPER, PaperConfig, Table, load_paper, load_table, paper_names
-from pytest_genderbias.papers.making import check_run, make_runs
-from pytest_genderbias.papers.places import Places
-from pytest_genderbias.papers.shown import pages, short_verdict, table_text
-from pytest_genderbias.papers.stored import StoredRun, packaged_results, read_runs
+from pytest_genderbias.papers.places import Places, StoredRun, packaged_results, read_runs
+from pytest_genderbias.papers.shown import check_run, make_runs, pages, short_verdict, table_text
 from pytest_genderbias.text.columns import columns, paragraph
 
 

@@ -15,7 +15,7 @@ from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.verdicts import anchor_in_words
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.reported import Proposals, ProposedEntry
-from pytest_genderbias.text.numbers import format_number
+from pytest_genderbias.text.printable import format_number
 
 _SHOWN = 3  #: tests that failed, of those that a message names
 
@@ -180,7 +180,8 @@ def merge(proposals: Sequence[ProposedEntry]) -> ProposedEntry | None:
     if any(signature[key] != signatures[-1][key] for signature in signatures for key in MUST_AGREE):
         return None
     accepted = {value: None for proposal in proposals for value in proposal.new.entry.accepted}
-    return _with_entry(last, replace(last.new.entry, accepted=tuple(sorted(accepted, key=_by_date))))
+    entry = replace(last.new.entry, accepted=tuple(sorted(accepted, key=_by_date)))
+    return replace(last, new=replace(last.new, entry=entry))
 
 
 def add_gates(
@@ -204,10 +205,6 @@ def add_gates(
     if with_reason:
         entry = replace(entry, accepted=tuple(sorted((*entry.accepted, *with_reason), key=_by_date)))
     return replace(merged.new, entry=entry), [value for value in worse if not value.reason]
-
-
-def _with_entry(proposal: ProposedEntry, entry: BaselineEntry) -> ProposedEntry:
-    return replace(proposal, new=replace(proposal.new, entry=entry))
 
 
 def _by_date(value: AcceptedValue) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text.columns import rows_or_blocks
-from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.printable import counted
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

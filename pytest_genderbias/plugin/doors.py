@@ -36,7 +36,7 @@ DOORS: Mapping[str, str] = {
     "reductions on models": "mitigation.harness.file:planned_reductions",
     "schema of gates": "reports.json_schema:gates_schema",
     "schema of mitigations": "mitigation.harness.file:mitigation_schema",
-    "mitigations of a run": "mitigation.harness.mitigation_runner:MitigationRunner",
+    "mitigations of a run": "mitigation.harness.file:MitigationRunner",
 }
 
 

@@ -38,7 +38,7 @@ from pytest_genderbias.gates.verdicts import (
     NotJudged,
 )
 from pytest_genderbias.models.spec import portable_spec
-from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
+from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names, update_command, write_gates_command
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.plugin.items.bias_item import PACKAGED
@@ -54,7 +54,6 @@ from pytest_genderbias.plugin.outputs import (
 )
 from pytest_genderbias.plugin.terminal import count_failures, show
 from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
-from pytest_genderbias.plugin.update_command import write_gates_command
 from pytest_genderbias.plugin.workers import (
     WorkerNode,
     output_of,
@@ -416,8 +415,6 @@ class Ledger:
         items = [item for item in session.items if item.nodeid in changed]
         if not items:
             return
-        from pytest_genderbias.plugin.update_command import update_command
-
         what = ", ".join(dict.fromkeys(changed.values()))
         self._messages.add(
             f"{len(changed)} gate{'s' if len(changed) > 1 else ''} with a baseline of an earlier definition ({what}):"

@@ -17,7 +17,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
-from pytest_genderbias.text.numbers import format_duration
+from pytest_genderbias.text.printable import format_duration
 
 if TYPE_CHECKING:
     from pytest_genderbias.measurement.cost import NetworkSize

@@ -5,37 +5,150 @@ the test.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._code.code import ExceptionRepr, ReprFileLocation
 
+from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, NotJudged
+from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, NotJudged, in_lines
 from pytest_genderbias.models.spec import ModelSpec
-from pytest_genderbias.plugin.books import BookKey
+from pytest_genderbias.plugin.books import BookKey, update_command
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.items.bias_item import BiasItem, node_id, uses_fixture
-from pytest_genderbias.plugin.lost_failures import AsideFailure, raised_aside
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
 from pytest_genderbias.plugin.signs import TEST, takes_model
-from pytest_genderbias.plugin.update_command import update_command
 from pytest_genderbias.plugin.workers import terminal_width
 
 if TYPE_CHECKING:
+    from asyncio import Task
+    from concurrent.futures import Future
+
     from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.reported import ProposedEntry
     from pytest_genderbias.reports.run_report import FinishedTest
+
+
+_ASKS = ("result", "exception")  #: methods of a future that tell of a failure
+
+
+@dataclass(frozen=True)
+class AsideFailure:
+    """A failure that was raised beside the call stack of its test.
+
+    Attributes:
+        failure: the exception.
+        test_thread: identifier of the thread that runs the test.
+        frames: the frames of the thread, or of the task, that raised it.
+        task: the task of asyncio that raised it; ``None`` for another thread.
+        future: the future of the thread's pool; ``None`` for any other thread.
+        asked: identifiers of the threads that asked this future.
+    """
+
+    failure: GateFailure
+    test_thread: int
+    frames: tuple[FrameType, ...]
+    task: Task[object] | None = None
+    future: Future[object] | None = None
+    asked: list[int] = field(default_factory=list)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the test does not know of it: it asked no future, and nothing raised the failure again outside of its
+        thread or task.
+        """
+        if self.future is not None:
+            return self.test_thread not in self.asked
+        if self.task is not None:
+            ended = self.task.done() and not self.task.cancelled()
+            if not ended or self.task.exception() is not self.failure:
+                return False
+        return all(frame in self.frames for frame in _frames_of(self.failure.__traceback__))
+
+
+def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
+    """Return a failure that is about to be raised beside its test; ``None`` where it goes up the stack of the test
+    itself.
+
+    Args:
+        failure: the exception.
+        test_thread: identifier of the thread that runs the test.
+    """
+    if get_ident() != test_thread:
+        frames = tuple(_stack(sys._getframe()))
+        aside = AsideFailure(failure, test_thread, frames, future=_future_of(frames))
+        if aside.future is not None:
+            _note_who_asks(aside.future, aside.asked, test_thread)
+        return aside
+    import asyncio
+
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        return None
+    if task is None:
+        return None
+    outermost = getattr(task.get_coro(), "cr_frame", None)
+    return AsideFailure(failure, test_thread, tuple(_stack(sys._getframe(), outermost)), task)
+
+
+def _stack(frame: FrameType | None, outermost: FrameType | None = None) -> Iterator[FrameType]:
+    """Yield a frame and its callers, until ``outermost``."""
+    while frame is not None:
+        yield frame
+        if frame is outermost:
+            return
+        frame = frame.f_back
+
+
+def _frames_of(traceback: TracebackType | None) -> Iterator[FrameType]:
+    while traceback is not None:
+        yield traceback.tb_frame
+        traceback = traceback.tb_next
+
+
+def _future_of(frames: tuple[FrameType, ...]) -> Future[object] | None:
+    """Return the future that a thread of a pool works on; ``None`` for any other thread."""
+    from concurrent.futures import Future
+
+    found = (getattr(frame.f_locals.get("self"), "future", None) for frame in frames)
+    return next((future for future in found if isinstance(future, Future)), None)
+
+
+def _note_who_asks(future: Future[object], asked: list[int], test_thread: int) -> None:
+    """Add to ``asked`` each thread that asks a future, from now on; and the thread of the test, if it waits for it
+    already.
+
+    An event loop asks to hand the failure on to a future of its own, which reports it nowhere.
+    """
+
+    def noted(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*arguments: Any, **named: Any) -> Any:
+            if not str(sys._getframe(1).f_globals.get("__name__")).startswith("asyncio"):
+                asked.append(get_ident())
+            return ask(*arguments, **named)
+
+        return noting
+
+    for name in _ASKS:
+        setattr(future, name, noted(getattr(future, name)))
+    waiting = _stack(sys._current_frames().get(test_thread))
+    if any(frame.f_code.co_name in _ASKS and frame.f_locals.get("self") is future for frame in waiting):
+        asked.append(test_thread)
+
 
 _PROPERTY = "bias."  #: start of the names of properties in JUnit's file
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
@@ -149,8 +262,6 @@ def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> N
 
 def _failure_text(item: pytest.Item, judgement: Judgement) -> str:
     """Return what a failing test shows: a few lines as wide as the terminal, or all with their records (``-vv``)."""
-    from pytest_genderbias.gates.verdicts import in_lines
-
     details = judgement.details if item.config.get_verbosity() >= _VERBOSE else ()
     before = 0 if isinstance(item, BiasItem) else len("E   ")  # which pytest writes before the lines of an exception
     return in_lines((*judgement.shown, *details), terminal_width(item.config) - before)
@@ -256,8 +367,6 @@ def baseline_of(item: pytest.Item, model: str) -> Baseline:
 
 def _baseline_gates(item: pytest.Item, model: str) -> int:
     """Return the number of gates of the run on baselines of a model, whether or not they are stored yet."""
-    from pytest_genderbias.plugin.items.bias_item import BiasItem
-
     others = (other for other in item.session.items if isinstance(other, BiasItem))
     judged = (other for other in others if other.spec is not None and other.spec.name == model)
     return len({(other.baseline_module, *other.baseline_gate) for other in judged if other.baseline_gate})

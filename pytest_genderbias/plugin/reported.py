@@ -16,9 +16,9 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping, read_schema, read_stored
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import FinishedTest
+from pytest_genderbias.text.plain_files import check_depth
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import field_hints, read_value
-from pytest_genderbias.text.strict_json import check_depth
 
 SCHEMA = 1
 _WHERE = "outcome of a test"

@@ -66,7 +66,7 @@ class BiasSession:
 
     @property
     def mitigations(self) -> Any:
-        """The :class:`~pytest_genderbias.mitigation.harness.mitigation_runner.MitigationRunner` of the run."""
+        """The :class:`~pytest_genderbias.mitigation.harness.file.MitigationRunner` of the run."""
         return door("mitigations of a run")(self.runner, runs_folder(self._config), self.of_steps)
 
 

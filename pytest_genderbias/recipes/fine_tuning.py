@@ -23,15 +23,13 @@ from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.heads import CLASSIFICATION, REGRESSION, has_labels, refuse_hooks, renew_head, with_head
 from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
-from pytest_genderbias.recipes.trainer import TokenisedRows, order_by_length
+from pytest_genderbias.recipes.trainer import TokenisedRows, frozen_parameters, order_by_length
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.statistics.block_tables import blocks_of
 from pytest_genderbias.statistics.correlation import pearson, product_sums
-from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, blocks_of, mean_sums
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import PairProbabilities, PairSimilarity, Query
 from pytest_genderbias.text.normal_form import folded
@@ -51,7 +49,7 @@ class FineTuning(TrainingSettings):
     1e-3 with a frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum number of
     tokens of a row in training. ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all
     but the head), or a number k: the embeddings and the first k layers
-    (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`); a caller's ``Training.freeze`` takes its place.
+    (:func:`~pytest_genderbias.recipes.trainer.frozen_parameters`); a caller's ``Training.freeze`` takes its place.
     """
 
     label: ClassVar[str | None] = "label"

@@ -25,16 +25,14 @@ from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
-from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_network, refuse_hooks, renew_vocabulary_head
 from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Performance, Row, SplitRows, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
-from pytest_genderbias.recipes.trainer import Collator
+from pytest_genderbias.recipes.trainer import Collator, frozen_parameters
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import first_token
-from pytest_genderbias.statistics.block_tables import blocks_of
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.inference.item_sums import blocks_of, mean_sums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.cases import TextCases

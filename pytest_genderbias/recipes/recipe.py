@@ -37,7 +37,7 @@ UNFINISHED_MODEL = (
 ADDED_LATER: Mapping[str, bool] = {"added later": True}
 NOTHING, EMBEDDINGS, ENCODER = "nothing", "embeddings", "encoder"
 #: The part that a recipe does not train. Whether the network has as many layers,
-#: :func:`~pytest_genderbias.recipes.freezing.frozen_parameters` checks.
+#: :func:`~pytest_genderbias.recipes.trainer.frozen_parameters` checks.
 Freeze: TypeAlias = Annotated[
     Annotated[str, one_of(NOTHING, EMBEDDINGS, ENCODER)] | Annotated[int, at_least(0)],
     Rule(f"{NOTHING}, {EMBEDDINGS}, {ENCODER}, or a number of layers from 0"),
@@ -82,7 +82,7 @@ class Training:
     that its figures go where the Trainer's go (``report_to``). ``around``: returns a context manager that is entered
     during the training, given the network. ``freeze``: the part that is not trained: ``nothing``, ``embeddings``,
     ``encoder`` (all but the head), or a number k: the embeddings and the first k layers
-    (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`). A recipe may have a setting of the same name, which
+    (:func:`~pytest_genderbias.recipes.trainer.frozen_parameters`). A recipe may have a setting of the same name, which
     holds where the caller freezes ``nothing``. ``new_head``: reinitialise the head from the seed. ``max_steps``: number
     of steps; ``None``: as the recipe sets it. ``progress``: show transformers' progress bar.
     """

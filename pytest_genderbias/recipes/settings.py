@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.recipes.freezing import with_freeze
 from pytest_genderbias.recipes.recipe import (
     ENCODER,
     NOTHING,
@@ -24,7 +23,14 @@ from pytest_genderbias.recipes.recipe import (
     Training,
     identifying_settings,
 )
-from pytest_genderbias.recipes.trainer import Collator, Examples, check_arguments, require_train, run_trainer
+from pytest_genderbias.recipes.trainer import (
+    Collator,
+    Examples,
+    check_arguments,
+    require_train,
+    run_trainer,
+    with_freeze,
+)
 from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, at_least, check_setting
 
 if TYPE_CHECKING:

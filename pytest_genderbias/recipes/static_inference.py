@@ -19,9 +19,9 @@ from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.protocols import WORD_VECTORS
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning
-from pytest_genderbias.recipes.freezing import with_freeze
 from pytest_genderbias.recipes.heads import device_for_new, seeded
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING, PLAIN, Row, Training
+from pytest_genderbias.recipes.trainer import with_freeze
 from pytest_genderbias.text import packaged
 
 

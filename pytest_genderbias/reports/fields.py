@@ -14,7 +14,7 @@ from pytest_genderbias.gates.verdicts import FLOAT_NOISE, change_in_words, direc
 from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.text.numbers import Write, format_bounds, format_number, format_share
+from pytest_genderbias.text.printable import Write, format_bounds, format_number, format_share
 
 #: Kinds of figures: the end of the shuffles on the side that is worse, or both ends; the share of splits; the value of
 #: a control.

@@ -15,8 +15,15 @@ from pytest_genderbias.reports.history import MOST_RUNS, Where, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.columns import columns
-from pytest_genderbias.text.numbers import counted, format_number
-from pytest_genderbias.text.printable import brief, brief_list, close_names, expected_instead, markdown_table
+from pytest_genderbias.text.printable import (
+    brief,
+    brief_list,
+    close_names,
+    counted,
+    expected_instead,
+    format_number,
+    markdown_table,
+)
 
 HEADERS = ("model", "suite", "statistic", "runs", "since", "first", "last", "change", "allowed", "verdict")
 _RIGHT = (2,)  #: columns of the page with numbers

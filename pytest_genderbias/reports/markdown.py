@@ -24,8 +24,7 @@ from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.run_tables import run_tables
 from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines, run_verdict
 from pytest_genderbias.reports.traces import tried
-from pytest_genderbias.text.numbers import counted
-from pytest_genderbias.text.printable import cut
+from pytest_genderbias.text.printable import counted, cut
 
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
 LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536

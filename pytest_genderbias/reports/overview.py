@@ -27,7 +27,7 @@ from pytest_genderbias.reports.fields import (
 )
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.text.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
-from pytest_genderbias.text.numbers import format_figure, format_growth
+from pytest_genderbias.text.printable import format_figure, format_growth
 
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]

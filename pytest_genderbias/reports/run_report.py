@@ -19,10 +19,9 @@ from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.traces import Trace
-from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.plain_files import parse_json, read_whole
 from pytest_genderbias.text.printable import json_text
 from pytest_genderbias.text.schema import field_hints
-from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 2  #: of :meth:`RunReport.to_dict`; files of schema 1 had no ``run``, and no way back
 _WHERE = "report"

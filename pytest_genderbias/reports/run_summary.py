@@ -27,7 +27,7 @@ from pytest_genderbias.reports.run_report import RunReport, RunSummary
 from pytest_genderbias.reports.run_tables import run_tables
 from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines
 from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, together, wrapped
-from pytest_genderbias.text.numbers import format_number
+from pytest_genderbias.text.printable import format_number
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full

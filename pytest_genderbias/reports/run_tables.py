@@ -13,7 +13,7 @@ from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.fields import GATE_COLUMNS
 from pytest_genderbias.text.columns import together
-from pytest_genderbias.text.numbers import counted, format_decimals, format_number, format_share
+from pytest_genderbias.text.printable import counted, format_decimals, format_number, format_share
 
 COMPARED = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED, WIDTH, in_lines, with_note
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
-from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.printable import counted
 
 #: Exit statuses of pytest after which all tests ran: none failed, some failed, there were none.
 _COMPLETE = (0, 1, 5)

@@ -13,7 +13,7 @@ from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.columns import columns, one_line, paragraph, together
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.numbers import format_duration
+from pytest_genderbias.text.printable import format_duration
 from pytest_genderbias.text.wordlist import WordList, load_wordlist
 
 _WHY = {

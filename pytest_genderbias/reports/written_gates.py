@@ -27,7 +27,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.family import Option
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
+from pytest_genderbias.text.printable import format_bounds, format_number, format_share
 
 _LEAST_MARGIN = 1e-3  #: of a gate on a value that is neutral, so that rounding does not break it
 _SHARE = 0.1  #: of the distance from neutral: the margin where nothing is known of other items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,7 +89,7 @@ def causal_reads(rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.
     ids = np.where(np.arange(rows.ids.shape[1]) < stop[:, None], rows.ids, 0)[:, : int(stop.max())]
     inputs = _distinct(ids, None, stop, first, stop - first)
     reads = TokenReads(case, position - 1, rows.ids[case, position].astype(np.int64))
-    return _per_read(inputs, case), reads
+    return replace(inputs, back=inputs.back[case]), reads
 
 
 def masked_reads(
@@ -103,10 +103,6 @@ def masked_reads(
     return _distinct(ids, types, rows.lengths[case], position, np.ones_like(position)), TokenReads(
         case, position, target
     )
-
-
-def _per_read(inputs: Inputs, case: NDArray[np.int64]) -> Inputs:
-    return Inputs(inputs.ids, inputs.types, inputs.lengths, inputs.first, inputs.count, inputs.back[case])
 
 
 def _distinct(

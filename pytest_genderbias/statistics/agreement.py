@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, share_interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, share_interval, t_quantile
 from pytest_genderbias.statistics.multiple_choice import choices
-from pytest_genderbias.statistics.student import t_quantile
 
 IntArray = NDArray[np.int64]
 

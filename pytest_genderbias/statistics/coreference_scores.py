@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, t_quantile
 from pytest_genderbias.statistics.score_bias import exchanged
-from pytest_genderbias.statistics.student import t_quantile
 
 Clusters = Sequence[Collection[Hashable]]
 

@@ -14,9 +14,14 @@ from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import product_sums, slope, slope_interval
-from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_gaps, signed_root
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, clustered_mean_interval
-from pytest_genderbias.statistics.student import t_above, t_quantile
+from pytest_genderbias.statistics.gap_rms import UnitGaps, gap_interval, rms_of_gaps, signed_root
+from pytest_genderbias.statistics.inference.intervals import (
+    FloatArray,
+    Interval,
+    clustered_mean_interval,
+    t_above,
+    t_quantile,
+)
 
 _LEVEL = 0.95
 _DRAWS = 20_000
@@ -125,8 +130,6 @@ def group_rms_interval(values: ArrayLike, over: str) -> Interval | None:
     """Return the interval of :func:`group_rms` for other units of the same kind, ``over`` what these are; ``None``
     where no two units differ.
     """
-    from pytest_genderbias.statistics.inference.gap_bounds import gap_interval  # which loads scipy
-
     columns = contrast_columns(values)
     gaps = unit_gaps_of_contrasts(columns)
     found = gap_interval(gaps.gaps, gaps.variances, over, unit=gaps.unit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.student import t_quantile
+from pytest_genderbias.statistics.inference.intervals import t_quantile
 
 LEVEL = 0.95  #: of the two-sided bounds; each of them alone is wrong in at most 2.5 %
 

@@ -9,21 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.block_tables import (
-    BlockTables,
-    DistanceFigure,
-    GapFigure,
-    blocks_of,
-    cell_columns,
-    distinct,
-    gap_columns,
-)
+from pytest_genderbias.statistics.block_tables import BlockTables, DistanceFigure, GapFigure, cell_columns, gap_columns
 from pytest_genderbias.statistics.contingency import SIZE, fill_column
 from pytest_genderbias.statistics.correlation import product_sums
 from pytest_genderbias.statistics.gap_rms import paired_columns
 from pytest_genderbias.statistics.group_deviations import contrast_columns
 from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of, distinct, mean_sums
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of
 
 LineFigure = Literal["pearson", "slope", "mean_absolute"]

@@ -19,8 +19,15 @@ from pytest_genderbias.datasets.corpora import (
     scorable_words,
 )
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.statistics.cooccurrence import bias_deviation, bias_scores, bias_slope, mean_absolute_bias
-from pytest_genderbias.statistics.cooccurrence_counts import CooccurrenceCounter, FixedContext, InfiniteContext
+from pytest_genderbias.statistics.cooccurrence import (
+    CooccurrenceCounter,
+    FixedContext,
+    InfiniteContext,
+    bias_deviation,
+    bias_scores,
+    bias_slope,
+    mean_absolute_bias,
+)
 
 
 def documents(path, **options):

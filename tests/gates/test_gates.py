@@ -39,7 +39,7 @@ from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.text.numbers import approximate
+from pytest_genderbias.text.printable import approximate
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from support.tiny_checkpoints import tokenizer
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.measurement import run_models
-from pytest_genderbias.measurement.label_check import LabelWarning
+from pytest_genderbias.measurement.carry_out import LabelWarning
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models import known
@@ -30,7 +30,7 @@ from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.scoring.store import clear, list_entries
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest_genderbias.measurement.label_check.LabelWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::pytest_genderbias.measurement.carry_out.LabelWarning")
 CPU = LoadSettings(device="cpu")
 KINDS = {"bert": "disco-terms", "albert": "lm-occupation", "gpt2": "lm-occupation", "roberta-nli": "nli-occupation"}
 

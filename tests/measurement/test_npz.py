@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.measurement import npz
-from pytest_genderbias.measurement.npz import read_npz
+from pytest_genderbias.measurement import plain_data
+from pytest_genderbias.measurement.plain_data import read_npz
 
 ARRAYS = {
     "floats": np.array([[1.5, -0.0], [np.nan, np.inf]], dtype=np.float32),
@@ -110,8 +110,8 @@ def test_a_damaged_archive_is_one_error(case: str) -> None:
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    packed = zipped(bytes(npz.MOST_BYTES // 64))
-    monkeypatch.setattr(npz, "MOST_BYTES", npz.MOST_BYTES // 128)
+    packed = zipped(bytes(plain_data.MOST_BYTES // 64))
+    monkeypatch.setattr(plain_data, "MOST_BYTES", plain_data.MOST_BYTES // 128)
     monkeypatch.setattr(zlib, "decompressobj", lambda *_: pytest.fail("unpacked"))
     with pytest.raises(DataFileError, match=r"a.npz: expected at most 2,097,152 bytes of arrays, got 4,194,304"):
         read_npz(packed, "a.npz")

@@ -19,7 +19,7 @@ from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, make_network, 
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import BiasError, BiasWarning, ModelError, NotApplicableError, ScoreError, SettingError
-from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
+from pytest_genderbias.measurement.carry_out import LabelWarning, label_warning
 from pytest_genderbias.models.loading import inspect
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.plain_tensors import slow_format

@@ -17,9 +17,8 @@ from pytest_genderbias.mitigation.harness.agreement import (
 )
 from pytest_genderbias.papers.config import RunConfig
 from pytest_genderbias.papers.kinds.agreement import compared, compared_without_one
-from pytest_genderbias.papers.making import extended, make_run, missing_seeds
-from pytest_genderbias.papers.places import Places
-from pytest_genderbias.papers.stored import read_run, write_run
+from pytest_genderbias.papers.places import Places, read_run, write_run
+from pytest_genderbias.papers.shown import extended, make_run, missing_seeds
 
 
 def test_the_figures_of_methods_and_their_agreement_are_stored(tmp_path):

@@ -24,7 +24,7 @@ from pytest_genderbias.papers.claims import (
     table_verdict,
 )
 from pytest_genderbias.papers.config import ABOVE, BELOW, NEAR, Claim, Table
-from pytest_genderbias.papers.stored import StoredFigure, StoredRun
+from pytest_genderbias.papers.places import StoredFigure, StoredRun
 
 
 def run_with(**figures):

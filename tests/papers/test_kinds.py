@@ -20,9 +20,18 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import PaperConfig, RunConfig
 from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.kinds.resilience import _figures_at
-from pytest_genderbias.papers.making import check_run, kind_named, make_run, make_runs, missing_seeds
-from pytest_genderbias.papers.places import Places, balanced_biographies, bold_sentences, first_snli_pairs, placed
-from pytest_genderbias.papers.stored import StoredFigure, read_run, read_runs, write_run
+from pytest_genderbias.papers.places import (
+    Places,
+    StoredFigure,
+    balanced_biographies,
+    bold_sentences,
+    first_snli_pairs,
+    placed,
+    read_run,
+    read_runs,
+    write_run,
+)
+from pytest_genderbias.papers.shown import check_run, kind_named, make_run, make_runs, missing_seeds
 from pytest_genderbias.suites.families.shared.persons import read_table
 
 MODEL, SUITE = "demo-mlm", {"suite": "lm-occupation", "limit": 64}
@@ -324,7 +333,7 @@ def test_a_defect_in_one_run_leaves_the_others_their_results(tmp_path, monkeypat
             raise RuntimeError("no such kernel")
         return Outcome({"before/s/x": StoredFigure([1.0])})
 
-    monkeypatch.setattr("pytest_genderbias.papers.making.kind_named", lambda name: broken)
+    monkeypatch.setattr("pytest_genderbias.papers.shown.kind_named", lambda name: broken)
     runs = {name: RunConfig(name, "", "broken", {"small": {"seeds": seeds}}) for name, seeds in (("a", 0), ("b", 1))}
     told = []
     failed = make_runs(PaperConfig("p", "", {}, runs), ["a", "b"], "small", Places({}, tmp_path), tmp_path, told.append)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_genderbias.papers.config import PAPER, load_paper, paper_names
-from pytest_genderbias.papers.making import check_run
 from pytest_genderbias.papers.places import Places
+from pytest_genderbias.papers.shown import check_run
 
 QUICK = ("bold-cooccurrence", "subspace-pairs-minilm", "biographies-words")
 

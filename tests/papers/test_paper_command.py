@@ -7,9 +7,10 @@ import json
 import pytest
 
 from pytest_genderbias.command_line.main import main
-from pytest_genderbias.papers import config, making
+from pytest_genderbias.papers import config
+from pytest_genderbias.papers import shown as module
 from pytest_genderbias.papers.config import load_paper
-from pytest_genderbias.papers.stored import packaged_results
+from pytest_genderbias.papers.places import packaged_results
 
 RUNS = """\
 title: Doe 2020
@@ -147,7 +148,7 @@ def test_an_interruption_is_one_line(own_paper, capsys, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(making, "make_run", interrupted)
+    monkeypatch.setattr(module, "make_run", interrupted)
     assert main(["paper", "doe2020", "table-1", "--runs", str(own_paper / "runs")]) == 130
     shown = capsys.readouterr()
     assert shown.err == "\ngenderbias paper: interrupted; the same command goes on with what is not complete\n"

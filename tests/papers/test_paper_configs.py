@@ -14,10 +14,25 @@ from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_m
 from pytest_genderbias.papers import config
 from pytest_genderbias.papers.claims import DIFFERS, judge_claims
 from pytest_genderbias.papers.config import NEAR, PAPER, SMALL, RunConfig, load_paper, load_table, overlaid, paper_names
-from pytest_genderbias.papers.making import KINDS, is_of
-from pytest_genderbias.papers.places import TEXTS, Places, names_in, placed, without_paths
-from pytest_genderbias.papers.shown import claim_in_words, figure_rows, minutes_of, pages, verdict_in_words
-from pytest_genderbias.papers.stored import StoredFigure, StoredRun, read_runs
+from pytest_genderbias.papers.places import (
+    TEXTS,
+    Places,
+    StoredFigure,
+    StoredRun,
+    names_in,
+    placed,
+    read_runs,
+    without_paths,
+)
+from pytest_genderbias.papers.shown import (
+    KINDS,
+    claim_in_words,
+    figure_rows,
+    is_of,
+    minutes_of,
+    pages,
+    verdict_in_words,
+)
 from pytest_genderbias.suites.suite import load_suite
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation import make_recipe, mitigate, resilience
 from pytest_genderbias.mitigation.harness.file import read_mitigations
 from pytest_genderbias.mitigation.methods.regularisation import Regularisation
-from pytest_genderbias.recipes.freezing import freeze, frozen_parameters
 from pytest_genderbias.recipes.recipe import Training
+from pytest_genderbias.recipes.trainer import freeze, frozen_parameters
 from pytest_genderbias.text.located_yaml import read_yaml
 
 FEW = {"batch_size": 4, "epochs": 1, "learning_rate": 1e-2, "max_length": 16}

@@ -23,9 +23,8 @@ from support.tiny_checkpoints import make_network, save_checkpoint, tokenizer
 from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.recipes import trainer
-from pytest_genderbias.recipes.freezing import freeze
 from pytest_genderbias.recipes.recipe import PLAIN, Training
-from pytest_genderbias.recipes.trainer import check_arguments, last_checkpoint, run_trainer
+from pytest_genderbias.recipes.trainer import check_arguments, freeze, last_checkpoint, run_trainer
 
 ARGUMENTS = {
     "per_device_train_batch_size": 4,

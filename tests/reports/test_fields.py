@@ -12,7 +12,7 @@ from pytest_genderbias.gates.judgement import BaselineFacts, LimitFacts, Reducti
 from pytest_genderbias.measurement.measurement import SUITE_CASES
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, change_and_bounds, change_in_full, figures_of
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.text.numbers import format_figure
+from pytest_genderbias.text.printable import format_figure
 
 
 def test_every_column_of_a_figure_has_a_value_and_a_text() -> None:

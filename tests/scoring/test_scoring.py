@@ -16,7 +16,7 @@ from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, VOCABULARY, ma
 from transformers import ByT5Tokenizer, LongformerConfig, LongformerForMaskedLM
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
-from pytest_genderbias.measurement.measure import measure
+from pytest_genderbias.measurement.runner import measure
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_object
@@ -866,7 +866,7 @@ SECOND_PROCESS = """
 import json, sys, time
 from pathlib import Path
 import numpy as np
-from pytest_genderbias.measurement.measure import measure
+from pytest_genderbias.measurement.runner import measure
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 from pytest_genderbias.suites.family import resolve_options

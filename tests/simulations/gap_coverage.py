@@ -10,8 +10,7 @@ import sys
 import numpy as np
 
 from pytest_genderbias.statistics.block_tables import BlockTables
-from pytest_genderbias.statistics.gap_rms import rms_of_gaps, unit_gaps
-from pytest_genderbias.statistics.inference.gap_bounds import change_p, root_p, squared_gaps
+from pytest_genderbias.statistics.gap_rms import change_p, rms_of_gaps, root_p, squared_gaps, unit_gaps
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.sums import accuracy_sums, gap_sums
 

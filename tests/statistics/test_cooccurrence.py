@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics import cooccurrence_counts
+from pytest_genderbias.statistics import cooccurrence
 from pytest_genderbias.statistics.cooccurrence import (
+    CooccurrenceCounter,
+    FixedContext,
+    InfiniteContext,
     bias_deviation,
     bias_scores,
     bias_slope,
@@ -20,7 +23,6 @@ from pytest_genderbias.statistics.cooccurrence import (
     without_outliers,
     word_given_group,
 )
-from pytest_genderbias.statistics.cooccurrence_counts import CooccurrenceCounter, FixedContext, InfiniteContext
 
 CONTEXTS = {
     "fixed": (FixedContext(10), lambda d: float(d <= 10)),
@@ -90,8 +92,8 @@ def test_pieces_of_any_size_give_the_counts_of_the_whole(docs, name, piece, bloc
     context, whole = CONTEXTS[name][0], count(docs, CONTEXTS[name][0])
     tokens, ends = [word for doc in docs for word in doc], np.cumsum([len(doc) for doc in docs])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cooccurrence_counts, "_BLOCK", block)
-        patch.setattr(cooccurrence_counts, "_BATCH", 5)
+        patch.setattr(cooccurrence, "_BLOCK", block)
+        patch.setattr(cooccurrence, "_BATCH", 5)
         counter = CooccurrenceCounter(LABELS, context, 3)
         for at in range(0, len(tokens), piece):
             here = tokens[at : at + piece]
@@ -117,7 +119,7 @@ def test_windows_end_with_the_document():
 
 @pytest.mark.parametrize("block", [700, 1 << 19])
 def test_an_infinite_context_is_not_cut_and_stays_finite_and_exact(monkeypatch, block):
-    monkeypatch.setattr(cooccurrence_counts, "_BLOCK", block)
+    monkeypatch.setattr(cooccurrence, "_BLOCK", block)
     n = 12_000  # she, silence, sings; then far more silence than the smallest number is deep
     found = count([[1, *[9] * (n - 1), 8, *[9] * 30_000, 7, 2]], InfiniteContext())
     assert log(found.pairs[8, 0]) == pytest.approx(n * log(0.95), rel=1e-12)
@@ -133,7 +135,7 @@ def test_random_text_in_small_blocks_is_counted_as_the_filter_counts_it(monkeypa
     before, after = (signal.lfilter([0.0, 0.95], [1.0, -0.95], x[::step])[::step] for step in (1, -1))
     expected = np.bincount(tokens, weights=before + after)
     for block in (1 << 19, 3_001):
-        monkeypatch.setattr(cooccurrence_counts, "_BLOCK", block)
+        monkeypatch.setattr(cooccurrence, "_BLOCK", block)
         found = count([tokens], InfiniteContext())
         np.testing.assert_allclose(found.pairs[:, 0], expected, rtol=1e-10)
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from pytest_genderbias.statistics.combiners import find_combiner
-from pytest_genderbias.statistics.gap_rms import UnitGaps, unit_gaps
+from pytest_genderbias.statistics.gap_rms import UnitGaps, gap_change_bounds, gap_interval, unit_gaps
 from pytest_genderbias.statistics.group_deviations import (
     against_reference,
     compared,
@@ -19,7 +19,6 @@ from pytest_genderbias.statistics.group_deviations import (
     simultaneous_level,
     unit_gaps_of_contrasts,
 )
-from pytest_genderbias.statistics.inference.gap_bounds import gap_change_bounds, gap_interval
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.sums import contrast_rms_sums
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_genderbias.statistics.student import t_above, t_quantile
+from pytest_genderbias.statistics.inference.intervals import t_above, t_quantile
 
 
 @pytest.mark.parametrize("freedom", [0.7, 1, 2, 3.5, 10, 29, 1e3, 1e6, math.inf])

@@ -13,7 +13,6 @@ from simulations.paired_coverage import own_sums
 from support.answered_suites import CASES, Answered, make_case
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.block_tables import blocks_of, distinct
 from pytest_genderbias.statistics.contingency import fisher_exact, significant_counts_by_template, significant_fills
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
 from pytest_genderbias.statistics.group_gaps import (
@@ -23,7 +22,7 @@ from pytest_genderbias.statistics.group_gaps import (
     confusion_tables,
     hits_and_trials,
 )
-from pytest_genderbias.statistics.inference.item_sums import ItemSums, align, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, align, blocks_of, distinct, mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.reduction import compare_weighted_items

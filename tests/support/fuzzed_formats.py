@@ -63,8 +63,7 @@ from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.space import CaseSpace
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.plain_files import read_whole
-from pytest_genderbias.text.strict_json import parse_json
+from pytest_genderbias.text.plain_files import parse_json, read_whole
 
 Style = Callable[[bytes], bytes]
 

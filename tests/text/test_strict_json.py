@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.text.strict_json import MOST_DEPTH, check_depth, parse_json
+from pytest_genderbias.text.plain_files import MOST_DEPTH, check_depth, parse_json
 
 NESTED = "[" * MOST_DEPTH + "]" * MOST_DEPTH
 

@@ -1,10 +1,10 @@
 """Runs of mitigations and verdicts on them: a model, a method and a recipe come in, a judgement goes out.
 
-``run.py`` makes the models before, after and of the control (``mitigation_runner.py`` shares equal runs).
+``run.py`` makes the models before, after and of the control (``MitigationRunner`` in ``file.py`` shares equal runs).
 ``verdict.py`` judges them on a suite, by the values of ``side_numbers.py`` (compared in
-``statistics/inference/reduction.py``) and in the words of ``reduction_texts.py``; ``retraining.py`` tests whether a
-reduction is superficial. ``grid.py`` tries a grid of settings, of which ``gates/choice.py`` chooses the best point.
-``resilience.py``, ``growth.py`` and ``callback.py`` measure suites during a training, and ``agreement.py`` compares
-intrinsic with extrinsic bias over runs. ``file.py`` reads the list ``mitigate`` of a gate file. The package measures
+``statistics/inference/reduction.py``); ``retraining.py`` tests whether a reduction is superficial. ``grid.py`` tries a
+grid of settings, of which ``gates/choice.py`` chooses the best point. ``resilience.py``, ``growth.py`` and
+``callback.py`` measure suites during a training, and ``agreement.py`` compares intrinsic with extrinsic bias over runs.
+``file.py`` reads the list ``mitigate`` of a gate file. The package measures
 through :class:`~pytest_genderbias.measurement.runner.Runner`, and never imports pytest.
 """

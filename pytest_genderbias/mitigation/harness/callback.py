@@ -78,7 +78,7 @@ class SuiteWatcher:
         at_end: whether to measure after the last step.
         log: file to which each measurement adds a JSON line; :func:`read_history` reads it.
         evaluate: the ``evaluate`` of a recipe, to record the performance beside the bias.
-        settings: of :func:`~pytest_genderbias.measurement.measure.measure`, for all suites: ``limit``, ``seed``,
+        settings: of :func:`~pytest_genderbias.measurement.runner.measure`, for all suites: ``limit``, ``seed``,
             ``batch_tokens``, ``data``, options. Scores are not cached, since no weights recur.
 
     Raises:

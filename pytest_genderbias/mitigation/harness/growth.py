@@ -23,8 +23,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.numbers import format_mean
-from pytest_genderbias.text.printable import markdown_table
+from pytest_genderbias.text.printable import format_mean, markdown_table
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -183,7 +182,7 @@ def growth(
         seeds: number of trainings a side, or their seeds.
         folder: keeps every training, so that an interrupted one resumes; a temporary folder by default.
         progress: show a bar for each training: the Trainer's own, or one of yours.
-        settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``limit``, ``data`` and options.
+        settings: of :func:`~pytest_genderbias.measurement.runner.measure`, as ``limit``, ``data`` and options.
 
     Raises:
         SettingError: there is no side, a method changes only the finished model, a seed is repeated, or ``every`` is

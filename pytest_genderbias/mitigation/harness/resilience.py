@@ -24,14 +24,13 @@ from pytest_genderbias.mitigation.methods.registry import SomeRecipe, resolve_re
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.spec import parse_spec
-from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe
+from pytest_genderbias.recipes.trainer import frozen_parameters
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import parse_value
-from pytest_genderbias.text.numbers import format_decimals
-from pytest_genderbias.text.printable import markdown_table, refuse_unknown_name
+from pytest_genderbias.text.printable import format_decimals, markdown_table, refuse_unknown_name
 
 K = TypeVar("K")
 Frozen = str | int
@@ -164,7 +163,7 @@ def resilience(
         max_steps: steps of each training; by default as the recipe sets it.
         folder: keeps every training, so that an interrupted one resumes; a temporary folder by default.
         progress: show a bar for each training: the Trainer's own, or one of yours.
-        settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``limit``, ``data`` and options.
+        settings: of :func:`~pytest_genderbias.measurement.runner.measure`, as ``limit``, ``data`` and options.
 
     Raises:
         SettingError: there is no model or recipe, a step is below 0, more layers are frozen than exist or the layers

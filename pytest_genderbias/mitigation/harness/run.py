@@ -159,7 +159,7 @@ class MitigationRun:
     @mitigation_errors()
     def measure(self, side: str, suite: str | Suite, **settings: object) -> list[list[Measurement]]:
         """Measure a suite on every model of a side, each once. Arguments as
-        :func:`~pytest_genderbias.measurement.measure.measure`.
+        :func:`~pytest_genderbias.measurement.runner.measure`.
 
         Texts that the recipe holds out for a suite (``bios``) are the default of its options.
 

@@ -18,7 +18,7 @@ from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.mitigation.harness.run import Measured, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, log_sums
+from pytest_genderbias.statistics.inference.item_sums import log_sums
 from pytest_genderbias.statistics.inference.paired import Distance
 from pytest_genderbias.statistics.inference.reduction import SideValues, sums_or_reason
 from pytest_genderbias.suites.statistic import Statistic
@@ -151,7 +151,7 @@ def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
                 side: [[figures[name].item_sums for figures in group] for group in models]
                 for side, models in performances.items()
             }
-            figures = SideValues(values, sums, _upwards, 0.0, SUITE_CASES, case.restarts, level=LEVEL)
+            figures = SideValues(values, sums, np.positive, 0.0, SUITE_CASES, case.restarts, level=LEVEL)
             return figures, first[name].direction == "higher", ""
     if name not in others or case.after.statistics[name].direction == "away":
         of_recipe = (
@@ -186,17 +186,9 @@ def _performances(run: MitigationRun) -> dict[str, list[list[dict[str, Performan
 
 def as_ratios(figures: SideValues, higher: bool) -> SideValues:
     """Return the logarithms, whose differences are ratios; larger is worse."""
-    return figures.mapped(np.log, log_sums, _upwards if higher else _downwards)
+    return figures.mapped(np.log, log_sums, np.positive if higher else np.negative)
 
 
 def share_of_log(log: float, higher: bool) -> float:
     """Return how much worse a figure is, as a share of its value before, from the logarithm of the ratio."""
     return float(np.expm1(log) if higher else -np.expm1(-log))
-
-
-def _upwards(value: FloatArray) -> FloatArray:
-    return value
-
-
-def _downwards(value: FloatArray) -> FloatArray:
-    return -value

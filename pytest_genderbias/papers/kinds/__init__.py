@@ -15,8 +15,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import SomeMethod
-from pytest_genderbias.papers.places import Places
-from pytest_genderbias.papers.stored import StoredFigure, StoredRun
+from pytest_genderbias.papers.places import Places, StoredFigure, StoredRun
 from pytest_genderbias.recipes.recipe import Performance, Recipe
 
 

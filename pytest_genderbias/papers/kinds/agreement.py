@@ -32,8 +32,7 @@ from pytest_genderbias.mitigation.harness.agreement import (
 )
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.papers.kinds import Outcome, mitigated
-from pytest_genderbias.papers.places import Places, runner_of_paper, without_paths
-from pytest_genderbias.papers.stored import StoredFigure, StoredRun
+from pytest_genderbias.papers.places import Places, StoredFigure, StoredRun, runner_of_paper, without_paths
 from pytest_genderbias.statistics.inference.intervals import Interval
 
 _OF_AN_ENTRY = ("suite", "statistics", "as", "p_value")

@@ -28,8 +28,7 @@ from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.papers.kinds import Outcome, figures_of_task, mitigated
-from pytest_genderbias.papers.places import Places, runner_of_paper
-from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.papers.places import Places, StoredFigure, runner_of_paper
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import PairProbabilities

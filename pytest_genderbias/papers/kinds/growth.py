@@ -20,8 +20,7 @@ from pytest_genderbias.mitigation.harness.callback import loss_association
 from pytest_genderbias.mitigation.harness.growth import Growth, growth
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
 from pytest_genderbias.papers.kinds import Outcome
-from pytest_genderbias.papers.places import Places, without_paths
-from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.papers.places import Places, StoredFigure, without_paths
 
 NO_METHOD = "none"  #: in place of a method: the recipe alone
 

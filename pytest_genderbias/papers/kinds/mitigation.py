@@ -39,8 +39,7 @@ from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.papers.kinds import Outcome, figures_of, figures_of_task, figures_of_units, mitigated
-from pytest_genderbias.papers.places import Places, runner_of_paper, without_paths
-from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.papers.places import Places, StoredFigure, runner_of_paper, without_paths
 from pytest_genderbias.recipes.recipe import Recipe
 
 _OF_AN_ENTRY = ("suite", "as", "sides", "retrained", "units")

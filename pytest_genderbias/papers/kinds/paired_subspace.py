@@ -22,8 +22,7 @@ from pytest_genderbias.gates.judgement import BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, vectors_of
 from pytest_genderbias.papers.kinds import Outcome
-from pytest_genderbias.papers.places import Places
-from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.papers.places import Places, StoredFigure
 from pytest_genderbias.statistics.bias_subspace import FloatArray, cosine_with, principal_ratios
 
 

@@ -27,8 +27,7 @@ from pytest_genderbias.mitigation.harness.run import seeds_of
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.papers.kinds import Outcome, mitigated
-from pytest_genderbias.papers.places import Places, without_paths
-from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.papers.places import Places, StoredFigure, without_paths
 
 GIVEN = "given"  #: in place of a pre-training: the model as it is
 

@@ -24,8 +24,7 @@ from pytest_genderbias.mitigation.harness.run import seeds_of
 from pytest_genderbias.mitigation.methods.iterative_scrubbing import RemovedWords, removed_words
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.papers.kinds import Outcome
-from pytest_genderbias.papers.places import Places
-from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.papers.places import Places, StoredFigure
 
 _HELD_OUT = 0.25  #: share of the texts on which each seed measures accuracies
 

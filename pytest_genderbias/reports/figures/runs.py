@@ -29,7 +29,7 @@ from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.printable import counted
 
 _MOST = 40  #: rows of a picture
 _PERFORMANCE = ("accuracy", "perplexity")

@@ -11,7 +11,7 @@ from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, picture_of, plot, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
-from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.printable import counted
 
 _LOSS = "loss"
 _COLOURS = ("second", "first", "third", "fourth", "muted")

@@ -22,7 +22,7 @@ from pytest_genderbias.reports.figures.data import (
 from pytest_genderbias.reports.figures.units import picture
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.suites.summary import Record
-from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.printable import counted
 
 _MOST_ROWS, _MOST_COLUMNS = 26, 40  #: of a heat map
 _COLOURS = ("first", "second", "third", "fourth")

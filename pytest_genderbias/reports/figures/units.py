@@ -23,7 +23,7 @@ from pytest_genderbias.reports.figures.data import (
 )
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.statistics.correlation import pearson, slope, slope_interval
-from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.printable import counted
 
 _MOST_BARS = 24  #: of a picture; of more units the ends are drawn
 _ENDS = 10  #: bars of either end, if there are more
@@ -59,9 +59,10 @@ def signed_bars(
     ends = np.concatenate([order[:_ENDS], order[-_ENDS:]]) if len(order) > _MOST_BARS else order
     rows = {int(unit): place for place, unit in enumerate(ends)}
     signs = np.sign(values)
+    colours = ("first", "second") if groups[0] <= groups[1] else ("second", "first")  # of a group on either side
     series = [
         _bars(group, colour, [(rows[i], float(values[i]), labels[i]) for i in rows if signs[i] == sign])
-        for group, colour, sign in (*zip(groups, _colours(groups), (1, -1), strict=True), ("", "muted", 0))
+        for group, colour, sign in (*zip(groups, colours, (1, -1), strict=True), ("", "muted", 0))
     ]
     above, below = order[values[order] > 0], order[values[order] < 0][::-1]
     sides = [
@@ -84,11 +85,6 @@ def signed_bars(
         "signed bars", measurement, f"{shows} of {counted(len(order), what)}", f"{'; '.join(sides)}.", caption, panel
     )
     return replace(drawn, others=others)
-
-
-def _colours(groups: tuple[str, str]) -> tuple[str, str]:
-    """Return the colours of two groups: a group has the same one on whichever side of a picture it stands."""
-    return ("first", "second") if groups[0] <= groups[1] else ("second", "first")
 
 
 def _bars(name: str, colour: str, rows: Sequence[tuple[int, float, str]]) -> Series:

@@ -22,7 +22,7 @@ from pytest_genderbias.reports.html.tables import (
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.run_verdict import OTHER, broken_tests
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.text.numbers import format_number, format_share
+from pytest_genderbias.text.printable import format_number, format_share
 
 _ORDER = {FAILED: 0, OTHER: 1, PASSED: 2}
 _SIGNS = {FAILED: "✕", OTHER: "–", PASSED: "✓"}

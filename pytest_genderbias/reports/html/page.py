@@ -1,13 +1,18 @@
-"""``--bias-report``: gather what the template shows, and write the page."""
+"""``--bias-report``: gather what the template shows, and write the page.
+
+Its sections are the main figures, models against each other, mitigations and variances; then each suite with what it
+asks, its pictures, all its figures, and its worst records.
+"""
 
 from __future__ import annotations
 
 import base64
 import datetime
 import hashlib
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
@@ -16,8 +21,9 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.comparison import growth_of
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import FAILED, REASONS, with_note
+from pytest_genderbias.gates.verdicts import FAILED, REASONS, NotJudged, format_chance, with_note
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of, largest
 from pytest_genderbias.reports.figures.drawing import css
 from pytest_genderbias.reports.html.gates import (
     GateText,
@@ -26,16 +32,316 @@ from pytest_genderbias.reports.html.gates import (
     make_gate_table,
     make_text,
     outcome_of,
+    worse_cell,
 )
-from pytest_genderbias.reports.html.sections import SuiteSection, make_not_judged, make_parts, make_section, place_of
-from pytest_genderbias.reports.html.tables import PageFigure, PagePart, PageTable, safe
+from pytest_genderbias.reports.html.tables import (
+    PageCell,
+    PageColumn,
+    PageFigure,
+    PagePart,
+    PageRow,
+    PageTable,
+    make_table,
+    naming_cell,
+    number_cell,
+    safe,
+)
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.run_tables import run_tables
 from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, run_verdict
 from pytest_genderbias.reports.traces import tried
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import load_suite, suite_names
+from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.text.printable import counted, format_bounds, format_number
+
+_TITLES = {
+    "gates-then-and-now": "Then and now",
+    "overview": "Main figures",
+    "drift": "How far values have come",
+    "comparisons": "Models against each other",
+    "mitigations": "What the mitigations did",
+    "variances": "What the values hang on",
+    "pictures": "Across suites and models",
+}
+#: The sections in which pictures of some kinds stand. Others stand in the section of their suite.
+_KINDS = {
+    "growth": "gates-then-and-now", "drift": "drift", "mitigation": "mitigations", "retrained": "mitigations",
+    "resilience": "mitigations", "variance": "variances",
+}  # fmt: skip
+_LEADING_NUMBER = re.compile(r"\(?(-?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?)")
+
+
+def place_of(figure: PageFigure, suite_ids: Mapping[str, str]) -> str:
+    """Return the id of the section in which a picture stands."""
+    return _KINDS.get(figure.kind) or suite_ids.get(figure.suite, "pictures")
+
+
+def make_parts(report: RunReport, suite_ids: Mapping[str, str], figures: Sequence[PageFigure]) -> Iterator[PagePart]:
+    """Yield the sections that the run has something for.
+
+    Args:
+        report: of the run.
+        suite_ids: by the name of a suite: id of its section.
+        figures: all pictures of the page.
+    """
+    parts = {part.id: part for part in _tables(report, suite_ids)}
+    for part_id, title in _TITLES.items():
+        own = tuple(figure for figure in figures if place_of(figure, suite_ids) == part_id)
+        if part_id in parts or own:
+            yield replace(parts.get(part_id, PagePart(part_id, title, None)), figures=own)
+
+
+def _tables(report: RunReport, suite_ids: Mapping[str, str]) -> Iterator[PagePart]:
+    """Yield the sections with a table, or with notes that say why there is none."""
+    if report.measurements:
+        lead = (
+            (
+                "One line a suite and model: its main statistic. By chance: what randomly exchanged groups give on the"
+                " same scores."
+            ),
+        )
+        yield _part("overview", make_overview(report.measurements, suite_ids), lead=lead)
+    known = (report.comparisons or None, report.not_compared, report.variances or None)
+    for one in run_tables(report.judgements, *known):
+        if one.kind in _TITLES:
+            yield _part(one.kind, _table(one.kind, one.headers, one.rows) if one.rows else None, one.notes)
+
+
+def _part(part_id: str, table: PageTable | None, notes: Iterable[str] = (), lead: tuple[str, ...] = ()) -> PagePart:
+    return PagePart(part_id, _TITLES[part_id], table, lead, tuple(notes))
+
+
+def make_not_judged(tests: Sequence[NotJudged]) -> PagePart | None:
+    """Return the section on tests that could not judge, with their reasons; ``None`` if all did."""
+    if not tests:
+        return None
+    rows = [(test.test, test.model, test.reason) for test in tests]
+    title = "Not run, and why"
+    lead = (f"{counted(len(tests), 'tests')} of this run neither passed nor failed.",)
+    return PagePart("not-judged", title, _table("not-judged", ("test", "model", "reason"), rows, title), lead)
+
+
+def _table(part_id: str, headers: Iterable[str], rows: Sequence[Sequence[str]], title: str = "") -> PageTable:
+    """Return a table of texts; a column of numbers is sorted as such."""
+    numeric = [all(_number(row[i]) is not None or row[i] in ("", "-") for row in rows) for i in range(len(rows[0]))]
+    columns = tuple(
+        PageColumn(
+            header if header.startswith("p ") else header[:1].upper() + header[1:],
+            numeric=of_numbers,
+            head=i == 0,
+            wide=i == 0,
+        )
+        for i, (header, of_numbers) in enumerate(zip(headers, numeric, strict=True))
+    )
+    cells = [
+        PageRow(
+            tuple(
+                _numeric_cell(text) if of_numbers else PageCell(text)
+                for text, of_numbers in zip(row, numeric, strict=True)
+            )
+        )
+        for row in rows
+    ]
+    return make_table(f"{part_id}-table", title or _TITLES[part_id], columns, cells)
+
+
+def _numeric_cell(text: str) -> PageCell:
+    number = _number(text)
+    return PageCell(text, key="" if number is None else number)
+
+
+def _number(text: str) -> float | None:
+    """Return the number with which a text begins.
+
+    >>> _number("12.5 %"), _number("(0.04)"), _number("1,200"), _number("none")
+    (12.5, 0.04, 1200.0, None)
+    """
+    match = _LEADING_NUMBER.match(text)
+    return None if match is None else float(match[1].replace(",", ""))
+
+
+_OVERVIEW = (
+    PageColumn("Suite", head=True, wide=True),
+    PageColumn("Model"),
+    PageColumn("Value", numeric=True),
+    PageColumn("95 % interval", numeric=True),
+    PageColumn("Worse is"),
+    PageColumn("By chance", numeric=True),
+    PageColumn("Scored", numeric=True),
+    PageColumn("Ability"),
+)
+_VALUES = (
+    PageColumn("Statistic", head=True, wide=True),
+    PageColumn("Model"),
+    PageColumn("Value", numeric=True),
+    PageColumn("95 % interval for other items", numeric=True),
+    PageColumn("On this suite's own cases", numeric=True),
+    PageColumn("Worse is"),
+    PageColumn("By chance", numeric=True),
+)
+_MOST_RECORDS = 100  #: of a table
+
+
+@dataclass(frozen=True)
+class SuiteSection:
+    """The section of a suite.
+
+    Attributes:
+        id: its id on the page.
+        name: of the suite.
+        about: what it asks and how to read it; ``None`` if it is not known.
+        values: all statistics on all models.
+        figures: its pictures.
+        verdicts: texts of its gates that did not fail.
+        records: the worst records of each measurement.
+        notes: on the measurements.
+    """
+
+    id: str
+    name: str
+    about: SuiteAbout | None
+    values: PageTable
+    figures: tuple[PageFigure, ...] = ()
+    verdicts: tuple[GateText, ...] = ()
+    records: tuple[tuple[str, tuple[PageTable, ...]], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, str]) -> PageTable:
+    """Return the table with the main statistic of every measurement."""
+    rows = []
+    shown = sorted(_largest(measurements), key=lambda one: (one.suite, one.model))
+    for one in shown:
+        model, value, interval, _, *others = _cells(Figure(one, one.main), shown)
+        suite = naming_cell(one.suite, one.main, one.statistics[one.main].meaning, suite_ids[one.suite])
+        scored = PageCell(cases_in_words(one), key=one.n)
+        rows.append(PageRow((suite, model, value, interval, *others, scored, PageCell(one.ability))))
+    return make_table("overview-table", "Main figures of all suites", _OVERVIEW, rows)
+
+
+def _largest(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Return of the measurements of a suite on a model that differ only in their sample the one with most cases."""
+    return largest(measurements, lambda one: (one.suite, one.model, repr(sorted(one.signature["settings"].items()))))
+
+
+def make_section(
+    suite_id: str,
+    measurements: Sequence[Measurement],
+    about: SuiteAbout | None,
+    figures: tuple[PageFigure, ...],
+    verdicts: tuple[GateText, ...],
+) -> SuiteSection:
+    """Return the section of one suite, measured on one model or several."""
+    name = measurements[0].suite
+    shown = sorted(_largest(measurements), key=lambda one: one.model)
+    rows = [row for statistic in _statistics(shown) for row in _value_rows(shown, statistic)]
+    values = make_table(f"{suite_id}-values", f"Figures of {name}", _VALUES, rows)
+    records = [
+        (f"Worst records on {_subject(one, shown)}", tuple(_records(f"{suite_id}-{number}", one)))
+        for number, one in enumerate(shown)
+        if one.records
+    ]
+    notes = [f"{one.model}: {note}" for one in measurements for note in one.notes]
+    return SuiteSection(suite_id, name, about, values, figures, verdicts, tuple(records), tuple(dict.fromkeys(notes)))
+
+
+def _subject(measurement: Measurement, measurements: Sequence[Measurement]) -> str:
+    """Return the model of a measurement, with the settings that tell it from others of the suite on the model."""
+    subject = (measurement.suite, measurement.model)
+    others = [one.signature["settings"] for one in measurements if (one.suite, one.model) == subject]
+    settings = measurement.signature["settings"]
+    own = [f"{key}={value}" for key, value in settings.items() if any(other.get(key) != value for other in others)]
+    return ", ".join([measurement.model, *own])
+
+
+def _statistics(measurements: Sequence[Measurement]) -> dict[str, None]:
+    return dict.fromkeys(name for one in measurements for name in one.values)
+
+
+def _value_rows(measurements: Sequence[Measurement], name: str) -> Iterator[PageRow]:
+    """Yield a row for each model that has the statistic; the first says what the statistic is."""
+    for number, one in enumerate([one for one in measurements if name in one.values]):
+        title = PageCell(name, () if number else (one.statistics[name].meaning,))
+        yield PageRow((title, *_cells(Figure(one, name), measurements)))
+
+
+def _cells(figure: Figure, among: Sequence[Measurement]) -> tuple[PageCell, ...]:
+    """Return the cells of a figure from its model on: the model, the value, both intervals, which way is worse, and
+    what chance gives.
+    """
+    one, name = figure
+    return (
+        PageCell(_subject(one, among)),
+        number_cell(figure.value),
+        _interval(one, name, figure.interval),
+        _interval(one, name, one.bounds[name], "not every case was scored"),
+        worse_cell(figure.about),
+        _chance(one, name),
+    )
+
+
+def _interval(measurement: Measurement, name: str, interval: Interval | None, why_not: str = "") -> PageCell:
+    """Return the cell of an interval, sorted by its width; one that is not there says why, as it does for a value that
+    is not there.
+    """
+    if interval is None:
+        if why_not and measurement.values[name] is None:
+            return PageCell("", key="")
+        reason = why_not or measurement.reasons.get(name, "")
+        return PageCell("-", (reason,) if reason else (), "")
+    if interval.low == interval.high:
+        return PageCell("exact", (f"over {interval.over}",), 0.0)
+    return PageCell(between(interval), (f"over {interval.over}",), interval.high - interval.low)
+
+
+def _chance(measurement: Measurement, name: str) -> PageCell:
+    """Return what chance gives: shuffled groups, sorted by their p value, or a control or test of the suite itself."""
+    null, chance = measurement.null.get(name), chance_of(measurement, name)
+    if chance is None:
+        return PageCell("", key="")
+    beyond = "beyond chance" if chance.beyond else "within chance"
+    if null is None:
+        of = "random splits of the words" if chance.kind == SPLITS else "the suite's own control"
+        return PageCell(chance.in_words(format_number), (f"{beyond}: {of}",), chance.figures[0])
+    range_of = format_bounds(null.low, null.high)
+    return PageCell(range_of, (f"{beyond}: {format_chance(null)} of shuffles are as bad",), null.p_value)
+
+
+def _records(table_id: str, measurement: Measurement) -> Iterator[PageTable]:
+    """Yield a table of the worst records of each slice, or one of all."""
+    slices: dict[str, list[Record]] = {}
+    for record in measurement.records[:_MOST_RECORDS]:
+        slices.setdefault(str(record.get("slice", "")), []).append(record)
+    for number, (name, records) in enumerate(slices.items()):
+        keys = list(dict.fromkeys(key for record in records for key in record if key != "slice"))
+        columns = tuple(
+            PageColumn(key.replace("_", " "), numeric=all(_is_number(record.get(key)) for record in records))
+            for key in keys
+        )
+        rows = tuple(PageRow(tuple(_record_cell(record.get(key)) for key in keys)) for record in records)
+        title = name.replace("_", " ") or "worst records"
+        caption = name.replace("_", " ") if len(slices) > 1 else ""
+        yield make_table(
+            f"{table_id}-records-{number}", f"{title} on {measurement.model}", columns, rows, caption, cards=False
+        )
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _record_cell(value: object) -> PageCell:
+    if isinstance(value, Mapping):
+        return PageCell(", ".join(f"{key} {item}" for key, item in value.items()))
+    if isinstance(value, float):
+        return number_cell(value)
+    if isinstance(value, (list, tuple)):
+        return PageCell(", ".join(map(str, value)))
+    return PageCell("-" if value is None else str(value), key="" if value is None else None)
 
 
 def draw_figures(pictures: Iterable[Picture]) -> list[PageFigure]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_genderbias.text.numbers import format_number
+from pytest_genderbias.text.printable import format_number
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.statistics.gap_rms import FloatArray, signed_root
+from pytest_genderbias.statistics.inference.intervals import t_quantile
 from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_with_restarts, next_restart
 from pytest_genderbias.statistics.inference.paired import Distance
-from pytest_genderbias.statistics.student import t_quantile
 
 POWER = 0.8  #: the share of releases with a worsening that turn a gate red which sees it
 _BISECTIONS = 40  #: to less than a thousand millionth of the reach

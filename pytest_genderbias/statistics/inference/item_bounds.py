@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import Bounds, Interval, t_above, t_quantile
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums
-from pytest_genderbias.statistics.student import Bounds, t_above, t_quantile
 
 _UNSEEN = 3.0  #: standard errors by which the skew of other items may exceed that of those at hand
 _SHRUNK = 3.0  #: a sample shows about a third of the skew of a long tail

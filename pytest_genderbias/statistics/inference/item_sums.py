@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.combiners import Combiner, find_combiner
 from pytest_genderbias.statistics.gap_rms import UnitGaps
 
 FloatArray = NDArray[np.float64]
+_MOST_BLOCKS = 200  #: blocks of consecutive cases
 _Number = TypeVar("_Number", bound=np.floating)
 Sums: TypeAlias = NDArray[np.floating]  #: of single or double precision
 
@@ -344,3 +345,43 @@ def log_sums(item_sums: ItemSums) -> ItemSums:
     """
     flat = item_sums.by_unit()
     return replace(flat, combiner="log", parameters={"of": flat.combiner, "parameters": dict(flat.parameters)})
+
+
+def distinct(names: ArrayLike) -> NDArray[np.str_]:
+    """Return names that all differ: a repeated name gets the suffix " (2)", " (3)", and so on. Shape (n,).
+
+    >>> distinct(["a", "b", "a"]).tolist()
+    ['a', 'b', 'a (2)']
+    """
+    taken: set[str] = set()
+    unique = []
+    for name in np.asarray(names, dtype=np.str_).tolist():
+        candidate, number = name, 1
+        while candidate in taken:
+            number += 1
+            candidate = f"{name} ({number})"
+        taken.add(candidate)
+        unique.append(candidate)
+    return np.asarray(unique, dtype=np.str_)
+
+
+def blocks_of(n: int, what: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    """Split n consecutive cases into at most 200 blocks.
+
+    Neighbours in a data set are often alike (three pairs of SNLI share a premise). Blocks keep them together.
+
+    Args:
+        n: number of cases.
+        what: what a case is, in the plural.
+
+    Returns:
+        The name of each block, and the block of each case, shape (n,).
+
+    >>> labels, block = blocks_of(500, "pairs")
+    >>> len(labels), str(labels[1]), block[:7].tolist()
+    (167, 'pairs 3-5', [0, 0, 0, 1, 1, 1, 2])
+    """
+    size = -(-n // _MOST_BLOCKS) or 1
+    starts = range(0, n, size)
+    labels = [f"{what} {start}-{min(start + size, n) - 1}" for start in starts]
+    return np.asarray(labels, dtype=np.str_), np.arange(n, dtype=np.int64) // size

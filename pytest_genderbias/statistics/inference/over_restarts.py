@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.gap_rms import signed_root
+from pytest_genderbias.statistics.inference.intervals import Bounds, t_bounds, t_quantile
 from pytest_genderbias.statistics.inference.item_bounds import fewest_items
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.paired import Difference, Distance, folded, unit_changes
 from pytest_genderbias.statistics.inference.two_way import as_it_is
-from pytest_genderbias.statistics.student import Bounds, t_bounds, t_quantile
 
 MOST_PRIOR_FREEDOM = 8.0  #: more are never believed: other trainings are not this one
 #: Degrees of freedom of a spread that may be too small, or too large, by a factor of 2

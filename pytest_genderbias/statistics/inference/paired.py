@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change_bounds
+from pytest_genderbias.statistics.gap_rms import METHOD, gap_change_bounds
+from pytest_genderbias.statistics.inference.intervals import Bounds, t_quantile
 from pytest_genderbias.statistics.inference.item_bounds import (
     SKEWED,
     TIED,
@@ -36,7 +37,6 @@ from pytest_genderbias.statistics.inference.two_way import (
     template_groups,
     with_fixed,
 )
-from pytest_genderbias.statistics.student import Bounds, t_quantile
 
 Distance = Callable[[FloatArray], FloatArray]
 

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.combiners import find_combiner
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import Bounds, Interval, t_bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows
-from pytest_genderbias.statistics.student import Bounds, t_bounds
 
 FEWEST_TEMPLATES = 4  #: of fewer, the bounds would say next to nothing; the templates count as fixed
 _STEP = 1e-3  #: of a standard deviation (or of the mean, where nothing varies), to find derivatives

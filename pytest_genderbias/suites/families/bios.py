@@ -22,7 +22,7 @@ from pytest_genderbias.statistics.block_tables import (
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.distances import probability_tables, shuffled_probability_tables
-from pytest_genderbias.statistics.gap_rms import gap_rms, gaps_and_variances
+from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, gaps_and_variances
 from pytest_genderbias.statistics.group_gaps import (
     Rate,
     absolute_gap_sum,
@@ -37,7 +37,6 @@ from pytest_genderbias.statistics.group_gaps import (
     permuted_tables,
     slope_interval_over_persons,
 )
-from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.right_answers import mean_recall

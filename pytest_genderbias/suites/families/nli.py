@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.gold_pairs import LABELS, read_inference
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.statistics.block_tables import blocks_of, distinct
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval, share_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of, distinct, mean_sums
 from pytest_genderbias.statistics.neutrality import (
     CONTRADICTION,
     ENTAILMENT,

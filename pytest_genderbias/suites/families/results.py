@@ -13,9 +13,8 @@ import numpy as np
 
 from pytest_genderbias.datasets.item_results import Columns, Values, take_values
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.gap_rms import FEWEST, paired_columns, unit_gaps_of_pairs
+from pytest_genderbias.statistics.gap_rms import FEWEST, gap_interval, paired_columns, unit_gaps_of_pairs
 from pytest_genderbias.statistics.impact_ratio import group_bounds
-from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.intervals import Interval, least_share
 from pytest_genderbias.statistics.inference.item_bounds import cluster_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums

@@ -15,7 +15,6 @@ import numpy as np
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.gold_pairs import read_sentences, read_similarity, sts_templates
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.block_tables import blocks_of
 from pytest_genderbias.statistics.correlation import (
     pearson,
     pearson_interval,
@@ -24,7 +23,7 @@ from pytest_genderbias.statistics.correlation import (
     slope_of_sums,
 )
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases

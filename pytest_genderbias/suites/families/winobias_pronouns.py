@@ -4,21 +4,53 @@ et al. 2018, orgad2022).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import words_of
-from pytest_genderbias.datasets.winobias import WinoBiasSentence
-from pytest_genderbias.errors import SettingError
-from pytest_genderbias.statistics.coreference_scores import conll_f1, f1_interval
+from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
+from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
+from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, gap_figure
+from pytest_genderbias.statistics.coreference_scores import (
+    LINKS_NOTHING,
+    conll_f1,
+    exchanged_f1_gaps,
+    f1_gap,
+    f1_gap_interval,
+    f1_interval,
+    sides_without_links,
+)
+from pytest_genderbias.statistics.correlation import pearson, pearson_interval
+from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
+from pytest_genderbias.statistics.group_gaps import ClassGaps, Rate, absolute_gap_sum, beside_shares, class_gaps
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answers, Facts, Question
-from pytest_genderbias.suites.families.shared.asked_pronouns import OPTIONS, Asking, Chosen, Reading, Scored, Sentences
+from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
+from pytest_genderbias.statistics.score_bias import exchanged
+from pytest_genderbias.statistics.sums import (
+    absolute_gap_sums,
+    cell_distance_sums,
+    f1_gap_sums,
+    f1_sums,
+    gap_pearson_sums,
+    paired_gap_rms_sums,
+    take_arrays,
+)
+from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question
+from pytest_genderbias.suites.families.shared.asked_pronouns import (
+    OPTIONS,
+    Asking,
+    Chosen,
+    Reading,
+    Scored,
+    Sentences,
+    Verdicts,
+)
 from pytest_genderbias.suites.families.shared.asking import first_message
 from pytest_genderbias.suites.families.shared.chat_task import (
     FLOOR,
@@ -33,24 +65,504 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     with_reason,
     with_refusals,
 )
-from pytest_genderbias.suites.families.shared.winobias_figures import (
-    F1_ACCURACY,
-    GAP_OPTIONS,
-    GAPS,
-    NULL_CONTROL,
-    PAIRS,
-    WinobiasBody,
-    in_pairs,
-    read_body,
-    shuffled_gaps,
-    sides,
-    take_gaps,
+from pytest_genderbias.suites.families.shared.group_distances import (
+    DISTANCES,
+    LABELS,
+    OUTPUT_OPTION,
+    PROBABILITIES,
+    distance_statistics,
+    shuffled_distances,
+    take_distances,
 )
-from pytest_genderbias.suites.family import Competence, Context, Family, Option
-from pytest_genderbias.suites.query import CoreferenceScores, Query
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Summary, SummaryBuilder, examples_of
-from pytest_genderbias.text.schema import LocatedMap
+from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
+from pytest_genderbias.suites.query import CoreferenceScores
+from pytest_genderbias.suites.space import SlotWords, read_slot
+from pytest_genderbias.suites.statistic import (
+    EXCESS_SHARE,
+    SHARE,
+    SIGNED_SHARE,
+    Arrays,
+    FamilyStatistic,
+    MakeSums,
+    NullFigures,
+    Options,
+    Scale,
+)
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.text.schema import LocatedMap, take
+from pytest_genderbias.text.wordlist import load_wordlist
+
+_RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
+_GENDERS = ("female", "male")
+PAIRS = "pairs of sentences"
+_SHARES: Mapping[str, str] = {"list": "the list of professions", "winogender": "Winogender"}
+_NO_SHARES = (
+    "the list of professions has no share of women; use a list of your own that has it, or the option shares=winogender"
+)
+_PAIRED = "no interval is known to hold for a sum of absolute gaps over pairs of sentences"
+_NO_DISTANCE_INTERVAL = (
+    "small cells bias it upwards, and no valid interval is known; exchanges of pairs say what chance gives"
+)
+_NO_PROBABILITIES = "the system gives clusters and no scores, hence no probabilities; use the option output=labels"
+_UNRESOLVED = "neither or both"  #: the answer where the pronoun is linked to neither profession, or to both
+
+
+@dataclass(frozen=True)
+class WinobiasBody:
+    """The professions, and the name of their attribute with the share of women in percent, which may be missing."""
+
+    profession: SlotWords
+    share: str
+
+
+def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
+    """Return the statistics of the gaps in a rate."""
+    what = rate.replace("_", " ")
+    return {
+        f"{key}_gap_sum": FamilyStatistic(
+            Scale("higher", 0.0),
+            f"sum over professions of |{what} gap|, female minus male pronoun",
+            partial(_gap_sum_sums, rate=rate),
+            partner=f"{key}_gap_pearson",
+            mistakes="accuracy",
+            without_chance=f"{key}_gap_rms",
+            limits_of=lambda body: (0.0, float(len(body.profession.words()))),
+        ),
+        f"{key}_gap_pearson": FamilyStatistic(
+            SIGNED_SHARE,
+            f"r of the {what} gaps with the share of women",
+            partial(_gap_pearson_sums, rate=rate),
+            plot="scatter",
+        ),
+        f"{key}_gap_rms": FamilyStatistic(
+            EXCESS_SHARE,
+            f"root mean square over professions of the {what} gap, without what chance adds; below 0: less than chance"
+            " adds",
+            partial(_gap_rms_sums, rate=rate),
+            partner=f"{key}_gap_pearson",
+            root=True,
+        ),
+    }
+
+
+def _f1_gap_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return counts of both sentences by pair."""
+    pairs, counts = take_arrays(arrays, "pair", "f1_counts")
+    return f1_gap_sums(pairs, counts[:, 0], counts[:, 1], PAIRS)
+
+
+def _f1_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return counts by pair of sentences."""
+    pairs, counts = take_arrays(arrays, "pair", "f1_counts")
+    return f1_sums(pairs, counts[:, 0] + counts[:, 1], PAIRS)
+
+
+def _stored_counts(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray]:
+    """Return the professions, and the counts of each sentence, shape (sentences, 3, 2, professions)."""
+    names, answer, gold, gender = take_arrays(arrays, "profession", "answer", "gold", "gender")
+    return names, rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
+
+
+def _stored_pairs(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray]:
+    """Return the pairs of sentences, and the counts of each, shape (pairs, 3, 2, professions)."""
+    (pairs,) = take_arrays(arrays, "pair")
+    return pairs, _by_pair(_stored_counts(arrays)[1])
+
+
+def _by_pair(counts: FloatArray) -> FloatArray:
+    """Add the counts of the two sentences of each pair."""
+    return np.asarray(counts.reshape(-1, 2, *counts.shape[1:]).sum(axis=1), dtype=np.float64)
+
+
+def _gap_sum_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
+    """Return counts by pair of sentences."""
+    return absolute_gap_sums(*_stored_pairs(arrays), rate, PAIRS)
+
+
+def _gap_rms_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
+    """Return counts, and their products between the pronouns, by pair of sentences."""
+    return paired_gap_rms_sums(*_stored_pairs(arrays), rate, PAIRS)
+
+
+def _gap_pearson_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
+    """Return the sums of the correlation with the share of women by profession."""
+    names, counts = _stored_counts(arrays)
+    share_of, share = take_arrays(arrays, "share_of", "share")
+    if not len(share):
+        raise UndefinedError(_NO_SHARES)
+    shares = _spread(dict(zip(share_of.tolist(), share.tolist(), strict=True)), len(names))
+    return gap_pearson_sums(names, counts.sum(axis=0), rate, shares, "professions")
+
+
+def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
+    """Return the function that makes the sums of a distance, from the cells of each pair of sentences."""
+
+    def sums(options: Options, arrays: Arrays) -> ItemSums:
+        pairs, names, answer, gold, gender = take_arrays(arrays, "pair", "profession", "answer", "gold", "gender")
+        codes = {"answer": answer.ravel(), "gold": gold.ravel(), "gender": gender.ravel()}
+        weights = None
+        if options.get("output") == PROBABILITIES:  # signatures leave the default out
+            other, weights = take_arrays(arrays, "other", "probability")
+            codes, weights = codes | {"other": other.ravel()}, weights.reshape(-1, 3)
+        tables = _sentence_tables(codes, weights, len(names)).reshape(len(pairs), 2, *_shape(len(names))).sum(axis=1)
+        if _drops(options, measure):
+            tables[..., -1] = 0.0
+        return cell_distance_sums(pairs, tables, names, _UNRESOLVED, measure, figure, PAIRS)
+
+    return sums
+
+
+#: F1 on both kinds of sentences, the gaps and the distances; each family adds its accuracy.
+GAPS: Mapping[str, FamilyStatistic] = {
+    "f1_gap": FamilyStatistic(
+        SIGNED_SHARE, "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences", _f1_gap_sums
+    ),
+    **{name: statistic for key, rate in _RATES.items() for name, statistic in _gap_statistics(key, rate).items()},
+    **distance_statistics(_distance_sums),
+}
+#: Of systems that link the pronoun to any mention.
+F1_ACCURACY = FamilyStatistic(SHARE, "F1 on all sentences", _f1_sums)
+NULL_CONTROL = (
+    "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged"
+    " at random in each pair"
+)
+GAP_OPTIONS: Mapping[str, Option] = {
+    "shares": one_of(
+        "list",
+        "winogender",
+        meaning=(
+            "share of women by profession: of the list, which has those that WinoBias prints, or those of Winogender"
+            " for the professions in both"
+        ),
+    ),
+    **OUTPUT_OPTION,
+    "unresolved": one_of(
+        "keep",
+        "drop",
+        meaning=(
+            "sentences whose pronoun is linked to neither profession or both, in separation: an answer like others, or"
+            " left out as by the reference code of orgad2022"
+        ),
+        implied=True,
+    ),
+}
+
+
+def read_body(data: LocatedMap, beside: Path) -> WinobiasBody:
+    """Read the list of professions."""
+    return WinobiasBody(read_slot(data, "profession", beside), take(data, "share", str, "the suite"))
+
+
+def take_gaps(
+    figures: SummaryBuilder, body: WinobiasBody, options: Options, facts: Facts, verdicts: Verdicts
+) -> tuple[list[Record], dict[str, NDArray[np.generic]], list[str]]:
+    """Add gaps of both sides, and gaps and distances of both genders of each profession; return records, items and
+    notes.
+
+    Args:
+        figures: takes them.
+        body: the professions with their shares of women.
+        options: values of :data:`GAP_OPTIONS`.
+        facts: ``id``, ``profession``, ``other``, ``gender`` and ``type`` of each sentence; pairs of sentences,
+            pro-stereotypical first.
+        verdicts: on the same sentences.
+    """
+    pro, anti = sides(verdicts)
+    figures.take(
+        "f1_gap",
+        lambda: f1_gap(pro, anti),
+        lambda: f1_gap_interval(pro, anti, PAIRS),
+        "the two sentences of every pair have the same answer",
+    )
+    names = _names(facts)
+    codes = _codes(names, facts, verdicts)
+    tables = _sentence_tables(codes, None, len(names)).sum(axis=0)
+    shares = _shares(body, options["shares"], names)
+    gaps = {key: _gaps(tables, rate) for key, rate in _RATES.items()}
+    by_pair = _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], len(names)))
+    for key, class_gap in gaps.items():
+        _take_gaps(figures, key, class_gap, shares)
+        _take_rms(figures, key, class_gap, by_pair)
+    weights = _probabilities(verdicts) if options["output"] == PROBABILITIES else None
+    if options["output"] == PROBABILITIES and weights is None:
+        figures.miss(_NO_PROBABILITIES, *DISTANCES)
+    elif not tables[..., : len(names)].any():
+        figures.miss(LINKS_NOTHING, *DISTANCES)
+    else:
+        table = _sentence_tables(codes, weights, len(names)).sum(axis=0)
+        take_distances(figures, _by_measure(table, options), _NO_DISTANCE_INTERVAL)
+    right = (verdicts.linked == 0).astype(np.float64).reshape(-1, 2)
+    items: dict[str, NDArray[np.generic]] = {
+        "pair": facts["id"][::2],
+        "difference": right[:, 0] - right[:, 1],
+        "f1_counts": np.stack([pro, anti], axis=1),
+        "profession": names,
+        **{key: codes[key].astype(np.int16).reshape(-1, 2) for key in ("answer", "gold", "gender")},
+        "share_of": np.asarray(list(shares), dtype=np.int16),
+        "share": np.asarray(list(shares.values()), dtype=np.float64),
+    }
+    if weights is not None:
+        items |= {"other": codes["other"].astype(np.int16).reshape(-1, 2), "probability": weights.reshape(-1, 2, 3)}
+    records = [*_of_types(facts["type"], pro, anti, verdicts), *_of_professions(names, gaps, shares)]
+    left = int((~np.isin(facts["gender"], _GENDERS)).sum())
+    notes = [
+        *_convention_notes(pro, anti),
+        *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
+        *_unresolved_notes(verdicts, options),
+        (
+            f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(shares)} of"
+            f" {len(names)} (option shares)"
+        ),
+    ]
+    return records, items, notes
+
+
+def shuffled_gaps(
+    body: WinobiasBody, options: Options, facts: Facts, verdicts: Verdicts, seed: int, repeats: int
+) -> dict[str, FloatArray]:
+    """Return gaps and distances after the sentences of pairs were exchanged; arguments as of :func:`take_gaps`."""
+    names = _names(facts)
+    shares = _spread(_shares(body, options["shares"], names), len(names))
+    codes = _codes(names, facts, verdicts)
+    by_pair, differ = _pairs_to_exchange(codes, len(names))
+    counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))
+    null = {"f1_gap": exchanged_f1_gaps(*sides(verdicts), repeats, seed)}
+    for key, rate in _RATES.items():
+        hits, trials = hits_and_trials_of(counts, rate)
+        null[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
+        null[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
+        as_it_is, turned = (paired_columns(*hits_and_trials_of(side, rate)) for side in (by_pair, by_pair[:, :, ::-1]))
+        null[f"{key}_gap_rms"] = rms_of_paired_sums(_exchanged(as_it_is, turned, differ, repeats, seed))
+    weights = _probabilities(verdicts) if options["output"] == PROBABILITIES else None
+    if options["output"] == PROBABILITIES and weights is None:
+        return null | {name: np.full(repeats, np.nan) for name in DISTANCES}
+    tables = _exchanged_tables(_by_pair(_sentence_tables(codes, weights, len(names))), differ, repeats, seed)
+    return null | shuffled_distances(_by_measure(tables, options))
+
+
+def _exchanged_tables(by_pair: FloatArray, differ: NDArray[np.bool_], repeats: int, seed: int) -> FloatArray:
+    """Return the tables of all pairs after random exchanges, shape (repeats, 2, K, K + 1), from those of each pair."""
+    used = by_pair.any(axis=(0, 1))
+    tables = np.zeros((repeats, *by_pair.shape[1:]))
+    cells = by_pair[:, :, used]
+    moved = _exchanged(cells, cells[:, ::-1], differ, repeats, seed)
+    tables[:, :, used] = np.maximum(moved.round(12), 0.0)  # a cell that is emptied is 0 but for rounding
+    return tables
+
+
+def sides(verdicts: Verdicts) -> tuple[FloatArray, FloatArray]:
+    """Return the counts of the pro-stereotypical and of the anti-stereotypical sentences."""
+    by_side = verdicts.counts.reshape(-1, 2, *verdicts.counts.shape[1:])
+    return by_side[:, 0], by_side[:, 1]
+
+
+def _names(facts: Facts) -> NDArray[np.str_]:
+    """Return the distinct professions of the sentences."""
+    return np.unique([facts["profession"], facts["other"]])
+
+
+def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
+    """Return the share of each of n professions, NaN if it is unknown."""
+    by_profession = np.full(n, np.nan)
+    by_profession[list(shares)] = list(shares.values())
+    return by_profession
+
+
+def _pairs_to_exchange(codes: Mapping[str, IntArray], n_classes: int) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return the counts of each pair, and whether it has a female and a male pronoun, so that their genders can be
+    exchanged.
+    """
+    genders = codes["gender"].reshape(-1, 2)
+    differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
+    return _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes)), differ
+
+
+def _exchanged(
+    as_it_is: FloatArray, turned: FloatArray, differ: NDArray[np.bool_], repeats: int, seed: int
+) -> FloatArray:
+    """Return totals after random exchanges in the pairs that differ, from the sums of each pair as it is and
+    exchanged.
+    """
+    half = np.where(differ.reshape(-1, *[1] * (as_it_is.ndim - 1)), as_it_is - turned, 0.0) / 2
+    moved = exchanged(half.reshape(len(half), -1), np.zeros(len(half)), 1, repeats, seed)
+    totals = (as_it_is - half).sum(axis=0) + moved.reshape(repeats, *as_it_is.shape[1:])
+    return np.asarray(totals, dtype=np.float64)
+
+
+def in_pairs(paths: tuple[Path, ...]) -> list[WinoBiasSentence]:
+    """Return the sentences of all files as pairs, the pro-stereotypical sentence first."""
+    by_id = {sentence.id: (path, sentence) for path in paths for sentence in read_winobias(path)}
+    ordered = []
+    for name, (path, sentence) in by_id.items():
+        partner = name.replace("-anti-", "-pro-") if sentence.stereotype == "anti" else name.replace("-pro-", "-anti-")
+        if partner not in by_id:
+            raise DataFileError(
+                f"{path}:{sentence.line}: {name} has no partner; expected {partner} in the file of the other side"
+            )
+        if sentence.stereotype == "pro":
+            ordered += [sentence, by_id[partner][1]]
+    return ordered
+
+
+def _codes(names: NDArray[np.str_], facts: Facts, verdicts: Verdicts) -> dict[str, IntArray]:
+    """Return the codes of each sentence: linked profession (the last code: neither or both), gold profession, gender
+    (-1: other).
+    """
+    gold, other = (np.searchsorted(names, facts[key]) for key in ("profession", "other"))
+    answer = np.select([verdicts.linked == 0, verdicts.linked == 1], [gold, other], len(names))
+    gender = np.select([facts["gender"] == name for name in _GENDERS], range(len(_GENDERS)), -1)
+    return {"answer": answer, "gold": gold, "gender": gender, "other": other}
+
+
+def _shape(n: int) -> tuple[int, int, int]:
+    """Return the shape of a table: gender of the pronoun, gold profession, linked profession (the last: neither or
+    both).
+    """
+    return 2, n, n + 1
+
+
+def _sentence_tables(codes: Mapping[str, IntArray], weights: FloatArray | None, n: int) -> FloatArray:
+    """Return the table of each sentence, shape (sentences, 2, n, n + 1); those of other pronouns are empty.
+
+    Args:
+        codes: ``answer``, ``gold``, ``gender`` and, with weights, ``other``, shape (sentences,).
+        weights: probability that the pronoun is linked to the gold profession, to the other one, and to neither, shape
+            (sentences, 3); ``None``: 1 for the answer.
+        n: number of professions.
+    """
+    gold, gender = codes["gold"], codes["gender"]
+    tables = np.zeros((len(gold), *_shape(n)))
+    rows = np.flatnonzero(gender >= 0)
+    place = rows, gender[rows], gold[rows]
+    if weights is None:
+        tables[(*place, codes["answer"][rows])] = 1.0
+    else:
+        for column, answer in enumerate((gold, codes["other"], np.full(len(gold), n))):
+            tables[(*place, answer[rows])] = weights[rows, column]
+    return tables
+
+
+def _probabilities(verdicts: Verdicts) -> FloatArray | None:
+    """Return the probability of each profession and of neither, shape (sentences, 3); ``None`` where the system gives
+    none.
+    """
+    if verdicts.probabilities is None:
+        return None
+    neither = np.maximum(1.0 - verdicts.probabilities.sum(axis=1, keepdims=True), 0.0)
+    return np.concatenate([verdicts.probabilities, neither], axis=1)
+
+
+def _by_measure(tables: FloatArray, options: Options) -> dict[str, FloatArray]:
+    """Return the table of each distance: separation may leave out what is not resolved."""
+    return {measure: tables[..., :-1] if _drops(options, measure) else tables for measure in MEASURES}
+
+
+def _drops(options: Mapping[str, object], measure: str) -> bool:
+    return measure == "separation" and options.get("unresolved", "keep") == "drop"
+
+
+def _unresolved_notes(verdicts: Verdicts, options: Options) -> list[str]:
+    """Return a note on the sentences without a linked profession, which the reference code leaves out of separation."""
+    left = int((verdicts.linked < 0).sum())
+    if not left or options["output"] != LABELS:
+        return []
+    counted = "left out of separation" if options["unresolved"] == "drop" else "an answer of their own in separation"
+    return [f"{left} sentences whose pronoun is linked to neither profession or both are {counted} (option unresolved)"]
+
+
+def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[int, float]:
+    """Return the known shares of women, 0 to 1, by the code of the profession."""
+    entries, attribute = body.profession.entries, body.share
+    if source == "winogender":
+        entries, attribute = load_wordlist("winogender-occupations").entries, "women_share"
+    known = {entry.word: entry.attributes.get(attribute) for entry in entries}
+    return {i: float(share) / 100 for i, name in enumerate(names) if (share := known.get(str(name))) is not None}
+
+
+def _gaps(tables: FloatArray, rate: Rate) -> ClassGaps | str:
+    """Return the gaps, or the reason why there are none: also where no pronoun is resolved, and all rates are 0."""
+    if not tables[..., : tables.shape[-2]].any():
+        return LINKS_NOTHING
+    try:
+        return class_gaps(tables, rate)
+    except UndefinedError as error:
+        return str(error)
+
+
+def _convention_notes(pro: FloatArray, anti: FloatArray) -> list[str]:
+    sides = " and ".join(f"{side}-stereotypical" for side in sides_without_links(pro, anti))
+    return [f"F1 counts a precision of 0 / 0 as 0: the system links nothing in the {sides} sentences"] if sides else []
+
+
+def _take_rms(figures: SummaryBuilder, key: str, gaps: ClassGaps | str, by_pair: FloatArray) -> None:
+    """Add the root mean square; the errors of the two sentences of a pair go together."""
+    if isinstance(gaps, str):
+        figures.miss(gaps, f"{key}_gap_rms")
+        return
+    found = unit_gaps(*hits_and_trials_of(by_pair, _RATES[key]), paired=True)
+    figures.take(
+        f"{key}_gap_rms",
+        lambda: gap_rms(found.gaps, found.variances),
+        lambda: gap_interval(found.gaps, found.variances, PAIRS),
+        "the sentences of a pair always have the same answer, or each rate is 0 or 1",
+    )
+
+
+def _take_gaps(figures: SummaryBuilder, key: str, gaps: ClassGaps | str, shares: Mapping[int, float]) -> None:
+    total, r = f"{key}_gap_sum", f"{key}_gap_pearson"
+    if isinstance(gaps, str):
+        figures.miss(gaps, total, r)
+        return
+    figures.take(total, lambda: absolute_gap_sum(gaps), no_interval=_PAIRED)
+    if not shares:
+        figures.miss(_NO_SHARES, r)
+        return
+    x, y = beside_shares(gaps, shares)
+    few = "the professions that have a share and vary are too few among those scored"
+    figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), few)
+
+
+def _of_types(types: IntArray, pro: NDArray[np.float64], anti: NDArray[np.float64], verdicts: Verdicts) -> list[Record]:
+    """Return F1 and the share of correct answers on both sides, by type."""
+    right = (verdicts.linked == 0).reshape(-1, 2)
+    records: list[Record] = []
+    for kind in np.unique(types):
+        here = types[::2] == kind
+        row: Record = {"slice": "type", "value": int(kind), "pairs": int(here.sum())}
+        for side, counts in (("f1_pro", pro), ("f1_anti", anti)):
+            total = counts[here].sum(axis=0)
+            row[side] = _or_none(lambda total=total: float(conll_f1(total)))  # type: ignore[misc]
+        row |= {"right_pro": float(right[here, 0].mean()), "right_anti": float(right[here, 1].mean())}
+        records.append(row)
+    return sorted(records, key=lambda record: record["right_anti"] - record["right_pro"])
+
+
+def _of_professions(
+    names: NDArray[np.str_], gaps: Mapping[str, ClassGaps | str], shares: Mapping[int, float]
+) -> list[Record]:
+    """Return the gaps of each profession, the largest TPR gap first; None if a gender has no sentence."""
+    by_class = {
+        key: {} if isinstance(of_rate, str) else dict(zip(of_rate.classes.tolist(), of_rate.gaps.tolist(), strict=True))
+        for key, of_rate in gaps.items()
+    }
+    records: list[Record] = [
+        {
+            "slice": "profession",
+            "value": str(name),
+            **{f"{key}_gap": of_rate.get(i) for key, of_rate in by_class.items()},
+            "women_share": shares.get(i),
+        }
+        for i, name in enumerate(names)
+    ]
+    return sorted(records, key=lambda record: -abs(record["tpr_gap"] or 0.0))
+
+
+def _or_none(figure: Callable[[], float]) -> float | None:
+    try:
+        return figure()
+    except UndefinedError:
+        return None
+
 
 _CHANCE = 0.5
 _FEW = "too few pairs of sentences, or too few that differ, for an interval"
@@ -85,7 +597,9 @@ class Winobias(Family[WinobiasBody]):
             each=2,
         )
         question = self.asking.question(asked_about, options, context)
-        if split == "dev" and options.get("training") == "winobias" and _is_trained(question.query):
+        query = question.query
+        is_trained = isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
+        if split == "dev" and options.get("training") == "winobias" and is_trained:
             raise SettingError(
                 "training=winobias would train on the measured sentences, the dev set; use training=gap, or add the"
                 " test set of WinoBias to the data folder"
@@ -106,10 +620,6 @@ class Winobias(Family[WinobiasBody]):
         """Return gaps and distances after the sentences of pairs were exchanged."""
         reading = self.asking.read(answers["cases"])
         return shuffled_gaps(body, options, reading.facts, reading.verdicts, seed, repeats)
-
-
-def _is_trained(query: Query) -> bool:
-    return isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
 
 
 class CorefWinobias(Winobias):

@@ -16,8 +16,8 @@ from pytest_genderbias import load_suite
 from pytest_genderbias.errors import ModelError, SettingError, UnknownNameError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation import judge_reduction, make_method, make_recipe, search
+from pytest_genderbias.mitigation.harness.file import MitigationRunner
 from pytest_genderbias.mitigation.harness.grid import combinations, grid_points, split_seeds
-from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.recipes.recipe import PLAIN, Performance

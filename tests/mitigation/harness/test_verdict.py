@@ -30,8 +30,7 @@ from pytest_genderbias.gates.verdicts import (
     TOO_FEW,
     passes,
 )
-from pytest_genderbias.measurement.measure import measure
-from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.measurement.runner import Runner, RunSettings, measure
 from pytest_genderbias.mitigation import MitigationRun, assert_reduced, judge_reduction, make_method, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import resolve_method

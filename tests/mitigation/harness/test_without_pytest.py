@@ -12,15 +12,15 @@ import pytest
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation import make_method
-from pytest_genderbias.mitigation.harness import mitigation_runner as module
-from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
+from pytest_genderbias.mitigation.harness import file as module
+from pytest_genderbias.mitigation.harness.file import MitigationRunner
 
 PROGRAM = """
 import json, sys
 from pytest_genderbias import measure
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation import judge_reduction, make_method
-from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
+from pytest_genderbias.mitigation.harness.file import MitigationRunner
 from pytest_genderbias.models.loading import load_model
 
 model, folder = load_model("demo-lm"), sys.argv[1]

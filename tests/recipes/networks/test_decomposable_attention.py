@@ -171,7 +171,7 @@ def test_it_is_an_ordinary_checkpoint(model, saved, tmp_path) -> None:
         load_model(str(saved.parent / "broken"))
 
 
-@pytest.mark.filterwarnings("ignore::pytest_genderbias.measurement.label_check.LabelWarning")  # its weights are random
+@pytest.mark.filterwarnings("ignore::pytest_genderbias.measurement.carry_out.LabelWarning")  # its weights are random
 def test_a_suite_measured_in_batches_is_that_of_single_pairs(model) -> None:
     space, _ = suite_space("nli-occupation")
     cases = random_order(space.n_units, load_suite("nli-occupation").digest, 0)[:3000]

@@ -16,15 +16,17 @@ from simulations.gap_coverage import (
 )
 
 from pytest_genderbias.statistics.block_tables import BlockTables
-from pytest_genderbias.statistics.gap_rms import gap_rms, gaps_and_variances, unit_gaps
-from pytest_genderbias.statistics.inference.gap_bounds import (
+from pytest_genderbias.statistics.gap_rms import (
     METHOD,
     SquaredGaps,
     change_p,
     gap_change_bounds,
     gap_interval,
+    gap_rms,
+    gaps_and_variances,
     root_p,
     squared_gaps,
+    unit_gaps,
 )
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.sums import gap_sums
@@ -66,7 +68,7 @@ def test_the_moments_are_those_of_drawn_errors():
 
 @pytest.mark.parametrize("skewness", [0.5, 2.0, -1.0])
 def test_tails_are_those_of_scipys_pearson_type_3(skewness):
-    from pytest_genderbias.statistics.inference.gap_bounds import _upper_tail
+    from pytest_genderbias.statistics.gap_rms import _upper_tail
 
     z = np.array([-1.5, -0.3, 0.0, 0.9, 2.5])
     np.testing.assert_allclose(_upper_tail(z, np.full(5, skewness)), scipy.stats.pearson3.sf(z, skewness), atol=1e-10)

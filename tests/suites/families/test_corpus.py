@@ -44,7 +44,7 @@ from pytest_genderbias.statistics.cooccurrence import sums_by_block
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import word_bias_sums, word_slope_sums
 from pytest_genderbias.suites.cases import Answer, TextCases
-from pytest_genderbias.suites.families.shared import counting
+from pytest_genderbias.suites.families import corpus as module
 from pytest_genderbias.suites.family import resolve_options
 from pytest_genderbias.suites.query import BlockLogLikelihood, GeneratedTokens
 
@@ -361,7 +361,7 @@ def test_a_text_without_bias_lies_inside_the_null_and_a_biased_one_outside(tmp_p
     again = null_of(path, 300)
     assert all((again[key] == null[key]).all() for key in null)
     assert (null_of(path, 300, seed=1)["mu"] != null["mu"]).any()
-    monkeypatch.setattr(counting, "_MOST_BIASES", 1000)
+    monkeypatch.setattr(module, "_MOST_BIASES", 1000)
     in_parts = null_of(path, 300)
     assert all(in_parts[key] == pytest.approx(null[key]) for key in null)
     empty = null_of(documents(tmp_path / "c.jsonl", ["nobody is here"]), 4)

@@ -9,10 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from pytest_genderbias.statistics.block_tables import distinct
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, distinct, mean_sums
 from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, signed_bias
 from pytest_genderbias.statistics.sums import (
     LineFigure,
