@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -252,13 +253,14 @@ def _parts(prompts: Sequence[Prompt]) -> Iterator[Sequence[Prompt]]:
 def _token_ids(choice: Mapping[str, Any]) -> list[int] | None:
     """Return the ids of the tokens of a choice; ``None`` where tokens are texts."""
     tokens = _column(choice, "tokens")
-    ids = [_token_id(token) for token in tokens]
+    ids = [_token_id(str(token)) for token in tokens]
     return None if not ids or None in ids else [id for id in ids if id is not None]
 
 
-def _token_id(token: object) -> int | None:
-    digits = str(token).removeprefix(_ID)
-    is_id = str(token).startswith(_ID) and digits.isascii() and digits.isdigit() and len(digits) < 10
+@lru_cache(maxsize=1 << 16)  # answers list the likeliest tokens at each place, often the same
+def _token_id(token: str) -> int | None:
+    digits = token.removeprefix(_ID)
+    is_id = token.startswith(_ID) and digits.isascii() and digits.isdigit() and len(digits) < 10
     return int(digits) if is_id else None
 
 
@@ -288,5 +290,4 @@ def _number(value: object) -> float:
 def _listed(entry: object) -> dict[int, float]:
     """Return the listed tokens of one place that are named by ids."""
     pairs = entry.items() if isinstance(entry, dict) else ()
-    named = ((_token_id(token), _number(value)) for token, value in pairs)
-    return {token: value for token, value in named if token is not None}
+    return {token: _number(value) for name, value in pairs if (token := _token_id(name)) is not None}
