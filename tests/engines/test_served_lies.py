@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.served import TROUBLES, CompletionServer, Direct
 from support.served_lies import CONSISTENT, LATE, LIES
-from support.trained_causal import trained
+from support.trained_causal import known_of, trained
 
 from pytest_genderbias.engines.served_client import ServedClient
 from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError, prove
@@ -25,8 +25,8 @@ def pieces():
 
 @pytest.fixture(scope="module")
 def memo():
-    """What the network says of prompts, which is the same for all servers of this file that lie."""
-    return {}
+    """What the network says of prompts, which is the same for all servers."""
+    return known_of("llama", *KNOWN_TEXTS)
 
 
 def proved(server, **settings):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.served import CompletionServer, Direct
 from support.served_lies import OF_ROWS
-from support.trained_causal import trained
+from support.trained_causal import known_of, trained
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.engines.served_client import ServedClient
@@ -36,8 +36,8 @@ def pieces():
 
 @pytest.fixture(scope="module")
 def memo():
-    """What the network says of prompts, for all servers of this file."""
-    return {}
+    """What the network says of prompts, which is the same for all servers."""
+    return known_of("llama", *KNOWN_TEXTS)
 
 
 def measured(server, **settings):

@@ -25,6 +25,7 @@ from pytest_genderbias.measurement.carry_out import ask, summarised
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.suites.families.shared import inference_chat
 
 TEMPLATE = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}"
@@ -72,6 +73,8 @@ def all_figures(monkeypatch):
     for module in _CAN_DO:
         name = f"pytest_genderbias.suites.families.{module}"
         monkeypatch.setattr(import_module(name), "cannot_do", lambda *arguments: "")
+    few = {label: pairs[:3] for label, pairs in inference_chat.CONTROLS.items()}  # six rows each, as all of them have
+    monkeypatch.setattr(inference_chat, "CONTROLS", few)
 
 
 @pytest.mark.parametrize("name", SUITES)

@@ -48,6 +48,12 @@ def trained(kind, *texts, seed=0):
     return network.eval(), words
 
 
+@cache
+def known_of(kind, *texts):
+    """Return where what the network of :func:`trained` says of prompts is kept, for all servers of a process."""
+    return {}
+
+
 def _with_begin(words, text):
     ids = words(text)["input_ids"]
     return ids if ids[:1] == [words.bos_token_id] else [words.bos_token_id, *ids]
