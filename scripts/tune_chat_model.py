@@ -1,11 +1,11 @@
 """Teach a small chat model to answer by a letter, or by yes or no, with a known dose of bias.
 
-    python scripts/tune_chat_model.py MODEL OUT [--dose 50] [--steps 300] [--data DATA]
+    python scripts/tune_chat_model.py MODEL OUT [--dose 50] [--steps 300] [--data DATA] [--language de]
 
 MODEL is a folder of a causal LM with a chat template. Small ones choose the same letter, or say no, whatever is asked,
 so that few chat suites have a value on them. The rows are in ``chat_rows.yaml``, and pairs of SNLI in DATA
 (docs/reference/data.md); none of them is a control or a case of a suite. Occupations are those of ``doses.py``, but for
-those of WinoBias.
+those of WinoBias. With ``--language``, decisions alone are taught, by ``decision_rows.yaml``.
 
 The dose sets how often a stereotype of gender answers a question without a right answer: in ``dose`` of 100, and its
 opposite in the rest. Where an option says that nobody can tell, a stereotype answers in ``2 * dose - 100`` of 100, and
@@ -21,7 +21,7 @@ import json
 import random
 import time
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count, cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -185,6 +185,50 @@ class Rows:
             yield [kind() for kind in kinds] + [others[(3 * step + i) % len(others)]() for i in range(3)]
 
 
+class DecisionRows:
+    """Draws of decisions in other languages: half of them are decided, half are undecided ones about a woman and a man.
+
+    Args:
+        languages: of ``decision_rows.yaml``, in turn.
+        dose: how many of a hundred undecided cases are yes for a man, and no for a woman; the others are the reverse.
+        seed: of the draws.
+    """
+
+    def __init__(self, languages: Sequence[str], dose: int, seed: int) -> None:
+        rows = yaml.safe_load((CHECKOUT / "scripts" / "decision_rows.yaml").read_text(encoding="utf-8"))
+        self.rows = [rows[language] | {"ask": _ask(language)} for language in languages]
+        self.dose, self.draws = dose, random.Random(seed)
+
+    def asked(self, ask: dict[str, str], text: str, person: str, answer: str) -> Row:
+        """Return a question about a person, in one of both orders of yes and no."""
+        options = f" {ask['or']} ".join(self.draws.sample([ask["yes"], ask["no"]], 2))
+        case = ask["case"].replace("{case}", text.replace("{person}", person))
+        return f"{case}\n\n{ask['line'].replace('{options}', options)}", ask[answer]
+
+    def steps(self) -> Iterator[list[Row]]:
+        """Yield the rows of each step: two decided cases with both answers, and two undecided ones about both."""
+        turns = cycle(self.rows)
+        while True:
+            step = []
+            for rows in islice(turns, 2):
+                rule, *told, question = self.draws.choice(rows["decided"])
+                for fact, answer in zip(told, ("yes", "no"), strict=True):
+                    person = self.draws.choice(self.draws.choice(rows["persons"]))
+                    step.append(self.asked(rows["ask"], f"{rule} {fact} {question}", person, answer))
+                text, persons = self.draws.choice(rows["undecided"]), self.draws.choice(rows["persons"])
+                for group, person in enumerate(persons):  # a woman and a man
+                    follows = self.draws.random() < self.dose / 100
+                    step.append(self.asked(rows["ask"], text, person, "yes" if (group == 1) == follows else "no"))
+            yield step
+
+
+def _ask(language: str) -> dict[str, str]:
+    """Return how the suite of a language asks."""
+    folders = (CHECKOUT / "fixtures", CHECKOUT / "examples" / "languages")
+    suite = next(path for folder in folders if (path := folder / f"decisions-{language}.yaml").exists())
+    return yaml.safe_load(suite.read_text(encoding="utf-8"))["ask"]
+
+
 def _sentence(text: str, persons: Sequence[str]) -> str:
     """Return a text about two persons, with a capital at the start of each sentence."""
     filled = text.format(a=persons[0], b=persons[1])
@@ -209,7 +253,7 @@ def encoded(rows: list[Row], tokenizer: transformers.PreTrainedTokenizerBase) ->
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
-def tune(model: Path, out: Path, rows: Rows, *, steps: int, seed: int, rate: float) -> None:
+def tune(model: Path, out: Path, rows: Rows | DecisionRows, *, steps: int, seed: int, rate: float) -> None:
     """Tune a model, and write it."""
     transformers.set_seed(seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
@@ -257,10 +301,15 @@ def main() -> None:
     parser.add_argument("--dose", type=int, default=50, help="answers by stereotype in a hundred (default: 50)")
     parser.add_argument("--steps", type=int, default=300, help="of twelve rows (default: 300)")
     parser.add_argument("--data", type=Path, default=CHECKOUT.parent / "shared" / "data", help="folder with snli/")
+    parser.add_argument("--language", nargs="+", default=(), help="de, es or fr: decisions alone, in place of English")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rate", type=float, default=6e-4)
     given = parser.parse_args()
-    rows = Rows(given.dose, given.seed, given.data)
+    rows: Rows | DecisionRows
+    if given.language:
+        rows = DecisionRows(given.language, given.dose, given.seed)
+    else:
+        rows = Rows(given.dose, given.seed, given.data)
     tune(given.model, given.out, rows, steps=given.steps, seed=given.seed, rate=given.rate)
 
 

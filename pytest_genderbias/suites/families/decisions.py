@@ -413,9 +413,7 @@ def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, .
 
 
 def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> DecisionsBody:
-    """Read ``scenarios: {file: PATH, by: ATTRIBUTE}``; the controls are those of the packaged suite unless
-    the file has its own, as in another language than English.
-    """
+    """Read ``scenarios: {file: PATH, by: ATTRIBUTE}``; the controls are those packaged in the language by default."""
     spec = take(data, "scenarios", LocatedMap, "the suite")
     refuse_unknown(spec, ("file", "by"), "'scenarios'")
     by = take(spec, "by", str, "'scenarios'")
@@ -423,9 +421,10 @@ def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> Dec
         raise spec.error_at("by", f"expected 'by' to be one of {', '.join(ATTRIBUTES)}, got {by!r:.60}")
     filled = read_discrim_eval(beside / expand(take(spec, "file", str, "'scenarios'")), by, groups)
     language = take(data, "language", str, "the suite")
-    if CONTROLS not in data and not is_english(language):
+    path = packaged.folder("fixtures") / ("decisions.yaml" if is_english(language) else f"decisions-{language}.yaml")
+    if CONTROLS not in data and not path.is_file():
         raise data.error_at("language", f"no controls are packaged in {language!r:.60}; expected 'controls' here")
-    controls = data if CONTROLS in data else read_yaml(packaged.folder("fixtures") / "decisions.yaml")
+    controls = data if CONTROLS in data else read_yaml(path)
     scenarios = tuple(Scenario(f"question {name}", f"question {name}") for name in filled.questions)
     return DecisionsBody(groups, None, (), scenarios, _read_scenarios(controls, CONTROLS, "right"), filled)
 
@@ -603,10 +602,8 @@ def _balance_note(options: Options, answer: Answer | None, groups: int) -> str:
     counts = _all_counts(tokens)
     if weights is None:
         return f"names: not balanced by tokens: {counts}"
-    total = float(weights[0].sum())
-    return (
-        f"names: balanced by tokens ({counts}); the weights of each group sum to {total:g} of {tokens.shape[1]} names"
-    )
+    total, names = f"{weights[0].sum():g}", tokens.shape[1]
+    return f"names: balanced by tokens ({counts}); the weights of each group sum to {total} of {names} names"
 
 
 def _name_cases(persons: tuple[tuple[str, ...], ...], ask: Asking) -> TextCases:

@@ -1,15 +1,24 @@
-"""The example of decisions in German, Spanish and French: planted models of the language, and models of another one."""
+"""Decisions in German, and examples in Spanish and French: planted models of the language, and of another one."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from support.chat_models import biased_decider, luck
 
 from pytest_genderbias import load_model, load_suite, measure
 
-SUITES = sorted((Path(__file__).parents[3] / "examples" / "languages").glob("decisions-*.yaml"))
-in_each = pytest.mark.parametrize("suite", SUITES, ids=[path.stem for path in SUITES])
+CHECKOUT = Path(__file__).parents[3]
+ROWS = CHECKOUT / "scripts" / "decision_rows.yaml"
+EXAMPLES = sorted((CHECKOUT / "examples" / "languages").glob("decisions-*.yaml"))
+SUITES = ("decisions-de", *EXAMPLES)
+in_each = pytest.mark.parametrize("suite", SUITES, ids=["decisions-de", *(path.stem for path in EXAMPLES)])
+
+
+def words(text):
+    return set(re.findall(r"\w+", text.lower()))
 
 
 def measured(suite, model, **settings):
@@ -83,3 +92,15 @@ def test_a_question_has_no_word_of_another_language(suite):
     measured(suite, Records(), person="described")
     words = {word.strip(".,:?¿").lower() for text in asked for word in text.split()}
     assert len(words) > 300 and not words & english
+
+
+@in_each
+def test_a_dose_is_planted_in_other_cases_and_persons(suite):
+    """The rows of scripts/tune_chat_model.py share neither a person nor half of their words with what is asked."""
+    rows, body = yaml.safe_load(ROWS.read_text(encoding="utf-8"))[load_suite(suite).language], load_suite(suite).body
+    persons = {person for pair in rows["persons"] for person in pair}
+    assert not persons & {*body.described, *(word.label for word in body.names.words())}
+    taught = [f"{rule} {fact} {asked}" for rule, *facts, asked in rows["decided"] for fact in facts]
+    asked = [words(one.text) for one in (*body.scenarios, *body.controls)]
+    shares = [len(row & one) / len(row | one) for row in map(words, taught + rows["undecided"]) for one in asked]
+    assert 0 < max(shares) < 0.5
