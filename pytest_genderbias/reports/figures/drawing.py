@@ -42,20 +42,17 @@ HEAT = tuple(light for light, _ in _HEAT)
 EMPTY = PALETTE["ground"][0]  #: a cell without a value
 
 
-def css(scope: str = ":root") -> str:
+def css() -> str:
     """Return the colours as CSS variables, ``--figure-first`` and so on, for a page that holds SVG pictures in both
     modes.
-
-    Args:
-        scope: selector of the page, for which the variables are set.
     """
     light = "".join(f"--figure-{role}: {pair[0]}; " for role, pair in PALETTE.items())
     dark = "".join(f"--figure-{role}: {pair[1]}; " for role, pair in PALETTE.items())
-    return f"{scope} {{ {light}}}\n@media screen and (prefers-color-scheme: dark) {{ {scope} {{ {dark}}} }}\n"
+    return f":root {{ {light}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
 
 
 _WIDTH = 4.8  #: inches
-_DOTS = 110  #: an inch, of what a notebook shows
+_DOTS, _DOTS_OF_FILES = 110, 160  #: an inch, of what a notebook shows, and of a file
 _SIZE = 9.0  #: points of a text
 _KEY = 74  #: characters of a row of the legend
 _ROW, _CELL = 0.19, 0.2  #: inches of a row of words, and of a cell of a heat map
@@ -119,17 +116,12 @@ def _shown_figure() -> type[Figure]:
     return ShownFigure
 
 
-def png(picture: Picture, dots: int = 160) -> bytes:
-    """Return a picture as PNG with its title, on white; the file says in words what it shows.
-
-    Args:
-        picture: what it shows.
-        dots: an inch.
-    """
+def png(picture: Picture) -> bytes:
+    """Return a picture as PNG with its title, on white; the file says in words what it shows."""
     buffer = io.BytesIO()
     with styled():
         about = {"Title": _latin(picture.title), "Description": _latin(picture.alt)}
-        draw(picture).savefig(buffer, format="png", dpi=dots, metadata=about)
+        draw(picture).savefig(buffer, format="png", dpi=_DOTS_OF_FILES, metadata=about)
     return buffer.getvalue()
 
 

@@ -104,14 +104,13 @@ class GroupValues:
             raise UndefinedError(f"no {self.unit} has an answer for every group")
         return take_arrays(arrays, self.unit)[0][there], values[there]
 
-    def statistics(self, main: str | None = None) -> dict[str, FamilyStatistic]:
-        """Return the root mean square of each value; ``main`` says what that of the main one is in other words."""
+    def statistics(self) -> dict[str, FamilyStatistic]:
+        """Return the root mean square of each value."""
         found = {}
         for name, value in self.values.items():
-            usual = (
+            meaning = (
                 f"root mean square of the groups' deviations from their mean in {value.of}, without what chance adds"
             )
-            meaning = main if main and name == self.main else usual
             sums, scale = partial(self._sums, name=name), Scale("higher", 0.0, value.limits)
             found[value.statistic] = FamilyStatistic(scale, meaning, sums, root=True)
         return found
