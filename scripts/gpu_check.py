@@ -147,12 +147,13 @@ def out_of_memory(check: Check) -> None:
     """Measure with too little memory for a batch."""
     if not check.on_gpu:
         return check.say("a lack of memory", "-", "needs a GPU")
-    model = check.open(check.models()[0])
-    plain, total = scored("disco-terms", model, None), torch.cuda.get_device_properties(0).total_memory
+    model = random_classifier(check, torch.float32)
+    plain, total = scored("nli-occupation", model, 4000), torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction(min(1.0, (torch.cuda.memory_reserved() + 100 * 2**20) / total))
+    most = torch.cuda.memory_reserved() + 500 * 2**20
+    torch.cuda.set_per_process_memory_fraction(min(1.0, most / total))
     try:
-        found = scored("disco-terms", model, None, batch_tokens=2**22)
+        found = scored("nli-occupation", model, 4000, batch_tokens=2**22)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     halved = [str(note) for note in found.notes if "halved" in str(note)]
@@ -249,8 +250,8 @@ def against_bare(check: Check, name: str, suite: str, model: Model, limit: int |
     )
 
 
-def classifiers(check: Check) -> None:
-    """Time an NLI classifier of the shape of BERT base with random weights."""
+def random_classifier(check: Check, dtype: torch.dtype) -> Model:
+    """Return an NLI classifier of the shape of BERT base with random weights."""
     tokenizer = check.open(next(m for m in check.models() if m.endswith("-mlm")), "cpu").backend.tokenizer
     small = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
     names = dict(enumerate(("entailment", "neutral", "contradiction")))
@@ -260,10 +261,15 @@ def classifiers(check: Check) -> None:
         label2id={name: number for number, name in names.items()},
         **(small if check.quick else {}),
     )
+    torch.manual_seed(0)
+    network = transformers.BertForSequenceClassification(config).to(check.device, dtype).eval()
+    return load_model(network, tokenizer=tokenizer, name=RANDOM)
+
+
+def classifiers(check: Check) -> None:
+    """Time an NLI classifier of the shape of BERT base with random weights."""
     for dtype in (torch.float32, torch.bfloat16):
-        torch.manual_seed(0)
-        network = transformers.BertForSequenceClassification(config).to(check.device, dtype).eval()
-        model = load_model(network, tokenizer=tokenizer, name=RANDOM)
+        model = random_classifier(check, dtype)
         against_bare(check, f"BERT base, {dtype}", "nli-occupation", model, 1000 if check.quick else 100_000)
 
 
@@ -303,26 +309,34 @@ def causal(check: Check) -> None:
 
 
 def large(check: Check) -> None:
-    """Load and time a causal LM of eight billion parameters; split it between the GPU and the memory of the machine."""
+    """Load and time a causal LM of eight billion parameters."""
     with tempfile.TemporaryDirectory() as place:
         billions = random_causal(check, "8B", Path(place))
+        clear(check)
+        begun = time.perf_counter()
+        model = load_model(place, name=RANDOM, device=check.device, dtype="bfloat16")
+        loaded = time.perf_counter() - begun
+        check.say(f"{billions:.2f} billion parameters", "OK", f"loaded in {loaded:.0f} s, peak {check.peak()}")
+        against_bare(check, "8B, bfloat16", "pronoun-occupation", model, 200 if check.quick else None)
+
+
+def split(check: Check) -> None:
+    """Split a causal LM between the GPU and the memory of the machine."""
+    with tempfile.TemporaryDirectory() as place:
+        billions = random_causal(check, "500M", Path(place))
         found: dict[str, tuple[str | None, Measurement]] = {}
         for device in (check.device, "split"):
             clear(check)
-            begun = time.perf_counter()
-            with little_memory(check, 12.0 if device == "split" else None):
+            with little_memory(check, 1.4 * billions if device == "split" else None):
                 model = load_model(place, name=RANDOM, device=device, dtype="bfloat16")
-            loaded, memory = time.perf_counter() - begun, check.peak()
             begun = time.perf_counter()
             found[device] = model.fingerprint, scored("pronoun-occupation", model, 100)
-            seconds = time.perf_counter() - begun
+            seconds, places = time.perf_counter() - begun, places_of(model)
             check.say(
-                f"{billions:.2f} billion parameters, {device}, {places_of(model)}",
+                f"{billions:.2f} billion parameters, {device}, {places}",
                 "OK",
-                f"loaded in {loaded:.0f} s, peak {memory}; 100 cases in {seconds:.1f} s, peak {check.peak()}",
+                f"100 cases in {seconds:.1f} s, peak {check.peak()}",
             )
-            if device != "split":
-                against_bare(check, "8B, bfloat16", "pronoun-occupation", model, 200 if check.quick else None)
             del model
         same = len({fingerprint for fingerprint, _ in found.values()}) == 1
         check.say("split: same fingerprint", "OK" if same else "DIFF", str(same))
@@ -341,8 +355,8 @@ def little_memory(check: Check, gib: float | None) -> Iterator[None]:
     if gib is None or not check.on_gpu:
         yield
         return
-    size = int(gib * 2**30)
-    with mock.patch("torch.cuda.mem_get_info", return_value=(size, size)):
+    free, total = int(gib * 2**30), torch.cuda.get_device_properties(0).total_memory
+    with mock.patch("torch.cuda.mem_get_info", return_value=(free, total)):
         yield
 
 
@@ -370,6 +384,7 @@ PARTS: tuple[tuple[Callable[[Check], None], float], ...] = (
     (classifiers, 40),
     (causal, 40),
     (large, 120),
+    (split, 40),
     (devices, 60),
     (batches, 20),
     (out_of_memory, 10),
