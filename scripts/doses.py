@@ -62,7 +62,11 @@ CAUSAL = Kind(
 LARGER = Kind(
     "minilm-mlm", "minilm-mlm", "minilm-mlm, tuned on WikiText-2 and sentences about occupations", 200, 16, 2e-4, ()
 )
-RECIPES = {recipe.base: recipe for recipe in (RECIPE, CAUSAL, LARGER)}
+LARGER_CAUSAL = Kind(
+    "smollm2-135m", "smollm2-135m", "SmolLM2, tuned on WikiText-2 and sentences about occupations", 100, 16, 1e-4, ()
+)
+RECIPES = {recipe.base: recipe for recipe in (RECIPE, CAUSAL, LARGER, LARGER_CAUSAL)}
+HALF = (LARGER_CAUSAL.base,)  #: trained in bfloat16 by autocast
 SENTENCES = 8000  #: about occupations; as many rows of tokens are WikiText-2
 WIDE = "wide"
 #: What is measured of a model: a name, the suite, its settings, and the file in the folder of the training.
@@ -75,6 +79,7 @@ MEASURED: Measured = (
     (f"pronoun-occupation {WIDE}", "pronoun-occupation", {"items": WIDE}, ""),
     (f"lm-occupation {WIDE}", "lm-occupation", {"items": WIDE}, ""),
 )
+OF_LARGER_CAUSAL = tuple(one for one in MEASURED if one[0] not in ("disco-terms", f"lm-occupation {WIDE}"))
 OF_VECTORS: Measured = tuple(
     (suite, suite, {}, "vectors.npz")
     for suite in ("weat-occupation", "weat-names", "weat-math-arts", "weat-science-arts", "subspace")
@@ -131,6 +136,8 @@ ORDER = (
     (LARGER.base, (50, 70, 100), (PLAIN,)),
     (CAUSAL.base, (50, 70, 100), (PLAIN,)),
     (LARGER.base, (60, 80), (PLAIN,)),
+    (LARGER_CAUSAL.base, (50, 70), (PLAIN,)),
+    (LARGER_CAUSAL.base, (100,), (PLAIN,)),
     (BASE, (MITIGATED,), MITIGATIONS),
     (BASE, (55,), (PLAIN,)),
     (CAUSAL.base, (80, 60, 55), (PLAIN,)),
@@ -251,16 +258,19 @@ def train_one(
     gendered = rows_of(texts, tokenizer)
     rows = torch.cat([plain[torch.randperm(len(plain))[: len(gendered)]], gendered])
     known = [
-        tokenizer(word, add_special_tokens=False)["input_ids"] for forms in PRONOUNS.values() for word in forms.values()
+        tokenizer(f"a {word}", add_special_tokens=False)["input_ids"]
+        for forms in PRONOUNS.values()
+        for word in forms.values()
     ]
-    pronouns = torch.isin(rows, torch.tensor([ids[0] for ids in known if len(ids) == 1]))
+    pronouns = torch.isin(rows, torch.tensor([ids[1] for ids in known if len(ids) == 2]))
     pronouns[: -len(gendered)] = False
 
     def loss_of(chosen: torch.Tensor) -> torch.Tensor:
         if masked:
             return masked_loss(network, tokenizer, rows[chosen], pronouns[chosen])
         ids, of_pronouns = rows[chosen].to(device), pronouns[chosen][:, 1:].to(device)
-        scores = network(input_ids=ids).logits[:, :-1].transpose(1, 2)
+        with torch.autocast(device, torch.bfloat16, enabled=recipe.base in HALF):
+            scores = network(input_ids=ids).logits[:, :-1].transpose(1, 2)
         losses = torch.nn.functional.cross_entropy(scores, ids[:, 1:], reduction="none")
         return losses.mean() + (losses * of_pronouns).sum() / of_pronouns.sum().clamp(min=1)
 
@@ -316,6 +326,13 @@ def jobs_of(seeds: int, doses: Sequence[int], models: Sequence[str] = tuple(RECI
     ]
 
 
+def measured_of(model: str) -> Measured:
+    """Return what is measured of models of a kind."""
+    if model in OTHERS:
+        return OTHERS[model][1]
+    return OF_LARGER_CAUSAL if model == LARGER_CAUSAL.base else MEASURED
+
+
 def run_job(job: Job, runs: Path, data: Path, device: str) -> tuple[float, float]:
     """Train a model and measure it, unless that was done, and return the seconds of both."""
     import torch
@@ -324,9 +341,9 @@ def run_job(job: Job, runs: Path, data: Path, device: str) -> tuple[float, float
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    begun, folder, measured = time.perf_counter(), job.folder(runs), MEASURED
+    begun, folder, measured = time.perf_counter(), job.folder(runs), measured_of(job.model)
     if job.model in OTHERS:
-        train, measured = OTHERS[job.model]
+        train, _ = OTHERS[job.model]
         if not folder.exists():
             unfinished = folder.with_name(f"{folder.name}-unfinished")
             unfinished.mkdir(parents=True, exist_ok=True)
@@ -380,11 +397,11 @@ def bench(runs: Path, data: Path, jobs: Sequence[Job], workers: int, device: str
     with get_context("spawn").Pool(workers) as pool:
         for model in dict.fromkeys(job.model for job in jobs):
             if model in RECIPES:
-                public = data / "models" / model, runs / model / "public.json", data, MEASURED, device
+                public = data / "models" / model, runs / model / "public.json", data, measured_of(model), device
                 pool.apply_async(measure_all, public)
             elif model in PUBLIC:
                 of = PUBLIC[model](data), runs / model / "public.json", data
-                pool.apply_async(measure_all, (*of, tuple((*one, "") for *one, _ in OTHERS[model][1])))
+                pool.apply_async(measure_all, (*of, tuple((*one, "") for *one, _ in measured_of(model))))
         running = [(job, pool.apply_async(run_job, (job, runs, data, device))) for job in waiting]
         for number, (job, made) in enumerate(running, 1):
             try:

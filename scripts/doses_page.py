@@ -32,6 +32,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "evidence"
 STORED, PAGE = FOLDER / "doses.json", FOLDER / "doses.md"
 DOSES = (50, 70, 100)
 MORE_DOSES = {
+    "bert-tiny-mlm": (50, 55, 60, 70, 80, 100),
     "stories260k": (50, 55, 60, 70, 80, 100),
     "minilm-mlm": (50, 60, 70, 100),
     "career-head": (50, 55, 60, 70, 80, 100),
@@ -57,6 +58,11 @@ GATED = {
         "pairs-pll mean_difference",
         "disco-terms significant_fills",
     ],
+    "smollm2-135m": [
+        *(f"{suite} {name}" for suite in OF_PRONOUNS for name in ("mean_difference", "pearson_r", "slope")),
+        "lm-occupation aggregate_bias",
+        "pairs-pll mean_difference",
+    ],
     "word-vectors": VECTOR_GATES,
     "word-vectors-elsewhere": VECTOR_GATES,
     "nli-head": [f"nli-{suite} net_neutral" for suite in ("occupation", "demonym")],
@@ -68,7 +74,7 @@ GATED = {
     **{f"forms-{of}": [f"forms-{of} {name}" for name in ("mean_difference", "slope")] for of in ("fr", "de", "es")},
 }
 #: Models of which each pair of equal trainings is judged.
-EQUAL = ("minilm-mlm", "bert-tiny-again", "nli-head", "sentence-encoder", "coreference-head")
+EQUAL = ("minilm-mlm", "smollm2-135m", "bert-tiny-again", "nli-head", "sentence-encoder", "coreference-head")
 CONTROL = "continued"  #: what a mitigation is held against
 UNTRAINED = ("projection",)  #: mitigations that are held against the model itself
 LEVEL = 0.025  #: one-sided, of all gates of a file together
@@ -100,6 +106,7 @@ DRAWN = (
     ("bert-tiny-mlm", 5, 50, ALL),
     ("minilm-mlm", 1, 50, ALL),
     ("stories260k", 1, 50, ALL),
+    ("smollm2-135m", 1, 50, ALL),
     *((model, 3, 50, ALL) for model in GATED if model != "bert-tiny-again"),
     ("nli-head", 1, 50, ALL),
     ("coreference-head", 1, 50, ALL),
@@ -120,6 +127,7 @@ MAIN = {
     "bert-tiny-again": SLOPE,
     "minilm-mlm": SLOPE,
     "stories260k": WIDE,
+    "smollm2-135m": WIDE,
     "nli-head": "nli-occupation net_neutral",
     "sentence-encoder": "sts-occupation slope",
     "career-head": "bios both separation_sum",
@@ -127,7 +135,7 @@ MAIN = {
     "coreference-head": "coref-winobias f1_gap",
 }
 #: Models whose plan is compared with what happens.
-PLANNED = {"bert-tiny-again", "minilm-mlm", "nli-head", "sentence-encoder", "stories260k"}
+PLANNED = {"bert-tiny-again", "minilm-mlm", "nli-head", "sentence-encoder", "smollm2-135m", "stories260k"}
 #: Gate files that are judged as a whole.
 FILES = {
     "`pronoun-occupation`": (PLAIN,),
@@ -195,7 +203,7 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
     A baseline has dose 50. A candidate of each dose shares no seed with it; where so many are not left, it may share
     some, and there is none of dose 50.
     """
-    draws, rows = random.Random(0), []
+    draws, of_more, rows = random.Random(0), random.Random(1), []  # so that further doses leave the pairs as they are
     known = {
         dose: [
             seed for seed in seeds if f"{model}/dose-{dose}/seed-{seed}" in models and able(models, model, dose, seed)
@@ -223,7 +231,7 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
             if len(others) < restarts and dose != DOSES[0]:
                 others = known[dose]
             if len(others) >= restarts:
-                candidates[dose] = sorted(draws.sample(others, restarts))
+                candidates[dose] = sorted((draws if dose in DOSES else of_more).sample(others, restarts))
         row: dict[str, Any] = {"sees": {}, "p": {}}
         for suite, name in gates:
             then = together(50, baseline, suite)
@@ -256,8 +264,7 @@ def equal_pairs(models: Packed, model: str) -> dict[str, dict[str, int]]:
     suite, _, name = MAIN[model].rpartition(" ")
     found = {}
     for dose in doses_of(model):
-        of_dose = (one[suite] for key, one in models.items() if key.startswith(f"{model}/dose-{dose}/"))
-        able = [one for one in of_dose if not one.unable]
+        able = able_ones(models, model, dose, suite)
         less, by_baseline = 0, dict.fromkeys(range(len(able)), 0)
         for then, now in itertools.permutations(by_baseline, 2):
             code = judge_against(able[now], able[then], statistic=name, correction=Correction(1)).code
@@ -273,10 +280,7 @@ def plan(models: Packed, model: str, restarts: int) -> dict[str, float]:
     that it stops in 80 %: of trainings of dose 50, and of others that lie about their mean as those of dose 70 do.
     """
     suite, _, name = MAIN[model].rpartition(" ")
-    able: dict[int, list[Measurement]] = {50: [], 70: []}
-    for dose, each in able.items():
-        named = (one[suite] for key, one in models.items() if key.startswith(f"{model}/dose-{dose}/"))
-        each += [one for one in named if not one.unable]
+    able = {dose: able_ones(models, model, dose, suite) for dose in (50, 70)}
     away = able[50][0].statistics[name].distance
     apart = {dose: [float(away(one.values[name])) for one in each] for dose, each in able.items()}
     means = {dose: statistics.mean(values) for dose, values in apart.items()}
@@ -349,10 +353,26 @@ def spreads(packed: Packed) -> str:
         trainings = [measured for name, measured in models.items() if name.startswith(f"{model}/dose-50/")]
         lines += [f"# {model}, {len(trainings)} trainings", f"abilities: {flow(abilities_of(trainings))}"]
         for suite in (suite for suite in public if model in GATED or suite.endswith(f" {WIDE_SET}")):
-            each = [measured[suite] for measured in trainings if not measured[suite].unable]
+            each, dosed = (able_ones(models, model, dose, suite) for dose in (50, 70))
             rows = {name: row_of(each, name, public[suite]) for name in public[suite].values}
+            for name, row in rows.items():
+                if row and len(dosed) > 1 and (response := apart(each, dosed, name)) > 0:
+                    row["response"] = float(f"{response:.3g}")
             lines += [f"  {suite}:  # {len(each)}", *(f"    {name}: {flow(row)}" for name, row in rows.items() if row)]
     return "\n".join(lines)
+
+
+def able_ones(models: Packed, model: str, dose: int, suite: str) -> list[Measurement]:
+    """Return what was measured by a suite of the trainings of a dose that can do their task."""
+    each = (measured[suite] for name, measured in models.items() if name.startswith(f"{model}/dose-{dose}/"))
+    return [one for one in each if not one.unable]
+
+
+def apart(trainings: Sequence[Measurement], dosed: Sequence[Measurement], statistic: str) -> float:
+    """Return by how much the dosed trainings lie farther from neutral in the mean."""
+    away = trainings[0].statistics[statistic].distance
+    then, now = (statistics.mean(float(away(one.values[statistic])) for one in each) for each in (trainings, dosed))
+    return now - then
 
 
 def store(packed: Packed, path: Path = STORED) -> None:
@@ -510,8 +530,10 @@ def first_to_see(stored: Stored, model: str) -> str:
 
 def verdicts(stored: Stored, model: str) -> str:
     """Return in what share of the pairs a gate alone stops each dose, and what it says that it sees."""
-    rows, doses = [], doses_of(model)
-    for one in (one for one in stored["draws"] if one["seeds"] == ALL and one["model"] == model):
+    draws = [one for one in stored["draws"] if one["seeds"] == ALL and one["model"] == model]
+    gate = next(iter(draws[0]["gates"].values()))["1"]
+    rows, doses = [], sorted(map(int, gate["stopped"]))
+    for one in draws:
         for gate, by_tests in one["gates"].items():
             alone = by_tests["1"]
             growth = f" (+{100 * alone['sees'] / alone['unit']:.0f} %)" if alone["unit"] else ""
@@ -541,7 +563,8 @@ def smallest(stored: Stored) -> str:
         gate = MAIN.get(one["model"])
         if gate is None or one["seeds"] != ALL:
             continue
-        of_gate, doses = one["gates"][gate]["1"], doses_of(one["model"])
+        of_gate = one["gates"][gate]["1"]
+        doses = [int(dose) for dose in of_gate["stopped"]]
         shares = [of_gate["stopped"].get(str(dose), 0) / one["pairs"] for dose in doses]
         means = [statistics.mean(values_of(stored, one["model"], dose, gate)) for dose in doses]
         at = next((i for i, share in enumerate(shares) if share >= ENOUGH), None)

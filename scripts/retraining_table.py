@@ -106,7 +106,8 @@ RECIPES = {
         60, 32, 1e-3, ("bios",), own_cases=True,
     ),
 }  # fmt: skip
-OF_DOSES = ("sentence-encoder", "masked-lm-minilm")  #: tables of the trainings without bias of scripts/doses.py
+#: Tables of the trainings without bias of scripts/doses.py.
+OF_DOSES = ("sentence-encoder", "masked-lm-minilm", "causal-lm-smollm2")
 WIDTH = 64  #: tokens of a row of a language model
 MASKED = 0.15
 ALL = "*seed-*[0-9]"  #: the names of trainings

@@ -35,7 +35,7 @@ from pytest_genderbias.statistics.inference.detectable import (
 )
 from pytest_genderbias.statistics.inference.intervals import t_quantile
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.over_restarts import Prior
+from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
@@ -48,6 +48,8 @@ _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
 
 NORMAL = 1.96  #: half the width of a 95 % interval, in standard errors
 FIGURES = ("spread", "paired", "beyond")
+AGREE = 2.5  #: times as much as another network of the kind; where its trainings differ by more, restarts borrow little
+LITTLE = 0.5  #: degrees of freedom of what they borrow then (docs/evidence/coverage-restarts.md)
 _ARCHITECTURES = {"MaskedLM": MASKED_LM, "CausalLM": CAUSAL_LM, "LMHeadModel": CAUSAL_LM}  #: parts of their names
 _FAMILIES = {"nli": NLI_CLASSIFIER, "bios": TEXT_CLASSIFIER}  #: families of suites that are made for one kind
 
@@ -218,12 +220,13 @@ class Retraining:
             items.
         beyond: the part of ``spread`` that paired items do not show: the difference of two trainings has a variance of
             2 ``beyond`` squared besides that of the items.
-        unit: distance from neutral of a public model; ``None`` where none was measured.
+        unit: distance from neutral of a public model, or what a dose of bias of 70 moves where that is more and known;
+            ``None`` where neither is.
         source: where the figures come from, for a line of a report.
         known: whether the suite itself was measured on trainings of this kind of model.
         abilities: standard deviation of each ability over such trainings, by name.
         freedom: degrees of freedom of these standard deviations.
-        prior: the spread that restarts borrow, of the network with the most trainings: theirs corrects it.
+        prior: what restarts borrow: the spread of the network with the most trainings, which theirs corrects.
     """
 
     spread: float | None
@@ -234,7 +237,7 @@ class Retraining:
     known: bool
     abilities: Mapping[str, float] = field(default_factory=dict)
     freedom: float = math.inf
-    prior: float | None = None
+    prior: Prior | None = None
 
 
 @dataclass(frozen=True)
@@ -289,10 +292,13 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
         growth = max(1.0, measurement.n / table.cases)
         spread, beyond = float(np.sqrt(spread**2 + (growth - 1) * beyond**2)), float(np.sqrt(growth)) * beyond
     first = rows[0][1] if rows else {}
-    prior = _times(spread, first["spread"] / row["spread"]) if "spread" in first else spread
+    units = (first.get("unit"), *(of.get("response") for _, of in rows))
+    unit = max((one for one in units if one is not None), default=None)
+    apart = row["spread"] / first["spread"] if "spread" in first else 1.0
+    prior = Prior(spread / apart, PRIOR_FREEDOM if apart <= AGREE else LITTLE) if spread else None
     abilities = _spread_of_abilities(measurement, tables)
     freedom = min((one.trainings for one in tables or _tables()), default=math.inf) - 1
-    return Retraining(spread, paired, beyond, first.get("unit"), source, "spread" in row, abilities, freedom, prior)
+    return Retraining(spread, paired, beyond, unit, source, "spread" in row, abilities, freedom, prior)
 
 
 def _set_of_items(measurement: Measurement) -> str:
@@ -328,8 +334,7 @@ def _spread_of_abilities(measurement: Measurement, tables: list[_Table]) -> Mapp
 
 def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
     """Return what is known of the spread of a restart in other trainings; ``None`` if nothing is."""
-    spread = retraining_of(measurement, statistic).prior
-    return Prior(spread) if spread else None
+    return retraining_of(measurement, statistic).prior
 
 
 def kind_of(measurement: Measurement) -> str:

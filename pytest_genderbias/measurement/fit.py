@@ -14,7 +14,7 @@ from pytest_genderbias.measurement.cost import Work, work_of
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models import roles
-from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, TEXT_REPLIES, Role
+from pytest_genderbias.models.roles import CAUSAL_LM, NLI_CLASSIFIER, NLI_LABELS, TEXT_REPLIES, Role
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.scoring.scorers import make_scorer, refuse_unserved
 from pytest_genderbias.suites.cases import Cases, Question
@@ -26,6 +26,7 @@ OTHER_MODEL, NO_DATA, OTHER_SETTINGS = "other model", "no data", "other settings
 #: to see a growth of 50 % on a real model (docs/guides/which-suite.md); a kind without one has no gate to begin with.
 LANGUAGE = ("pronoun-occupation", "lm-occupation")
 FELT = LANGUAGE[:1]  #: what restarts are gated by, since it follows a dose of bias (docs/evidence/doses.md)
+_OF_ONE = {CAUSAL_LM: LANGUAGE[1:]}  #: by one checkpoint, where FELT sees too little
 _COREFERENCE = dict.fromkeys((roles.COREFERENCE_SCORER, roles.COREFERENCE_PREDICTIONS), ("coref-winobias",))
 SEES = {NLI_CLASSIFIER: ("nli-occupation",), roles.ENCODER: ("probe-compression",), **_COREFERENCE}
 NONE_KNOWN = "no gate is known to see a growth of 50 % on such a model (docs/guides/which-suite.md)"
@@ -90,7 +91,7 @@ def start_set(kind: str, fit: Callable[[str], Fit | None], seeded: bool) -> list
         fit: what is known of a suite by its name; ``None`` for one that is not asked about.
         seeded: whether there are restarts of the model.
     """
-    found = (fit(name) for name in SEES.get(kind, FELT if seeded else LANGUAGE))
+    found = (fit(name) for name in SEES.get(kind, FELT if seeded else _OF_ONE.get(kind, LANGUAGE)))
     return [one for one in found if one is not None and not one.obstacle]
 
 

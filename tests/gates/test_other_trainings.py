@@ -17,7 +17,9 @@ from support.scripts import load_script
 
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.gates.sensitivity import (
+    AGREE,
     FIGURES,
+    LITTLE,
     Retraining,
     kind_of,
     prior_of,
@@ -30,6 +32,7 @@ from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, SENTENCE_ENCODER, TEXT_CLASSIFIER
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.suites.statistic import Statistic
@@ -38,7 +41,7 @@ from pytest_genderbias.text import packaged
 FILES = sorted((packaged.folder("fixtures") / "retraining").glob("*.yaml"))
 TABLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FILES}
 KINDS = (MASKED_LM, CAUSAL_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER, SENTENCE_ENCODER)
-SECOND = f"{MASKED_LM}-minilm"  #: another network of a kind
+SECOND, SECOND_CAUSAL = f"{MASKED_LM}-minilm", f"{CAUSAL_LM}-smollm2"  #: other networks of a kind
 ROWS = [
     pytest.param(table, row, id=f"{kind}-{suite}-{statistic}")
     for kind, table in TABLES.items()
@@ -59,11 +62,12 @@ def masked() -> Measurement:
 
 
 def test_each_kind_of_model_has_a_table() -> None:
-    assert set(TABLES) == {*KINDS, SECOND}
+    others = {SECOND: 20, SECOND_CAUSAL: 19}
+    assert set(TABLES) == {*KINDS, *others}
     for kind, table in TABLES.items():
-        assert kind.startswith(table["kind"]) and table["trainings"] == (20 if kind == SECOND else 30)
+        assert kind.startswith(table["kind"]) and table["trainings"] == others.get(kind, 30)
         assert table["base"] in table["source"] or table["source"].startswith(table["base"].rpartition("-")[0])
-        if kind not in (SENTENCE_ENCODER, SECOND):
+        if kind not in (SENTENCE_ENCODER, *others):
             assert set(table["default"]) == set(FIGURES)
             assert table["default"]["spread"] > 0
 
@@ -122,10 +126,28 @@ def test_one_checkpoint_takes_the_network_whose_trainings_differ_most_and_restar
     for name in FIGURES:
         assert getattr(found, name) == pytest.approx(second[name] * error)
     prior = prior_of(one, "slope")
-    assert prior is not None and prior.spread == found.prior == pytest.approx(first["spread"] * error)
+    assert prior is not None and prior == found.prior and prior.spread == pytest.approx(first["spread"] * error)
+    assert prior.freedom == PRIOR_FREEDOM
     for name, spread in found.abilities.items():
         assert spread == max(TABLES[table]["abilities"][name] for table in (MASKED_LM, SECOND))
     assert found.freedom == TABLES[SECOND]["trainings"] - 1
+
+
+def test_restarts_borrow_little_where_the_networks_of_a_kind_contradict_each_other() -> None:
+    one = measure("pronoun-occupation", "demo-lm", cache=None)
+    rows = (TABLES[name]["suites"]["pronoun-occupation"]["slope"]["spread"] for name in (CAUSAL_LM, SECOND_CAUSAL))
+    first, second = (spread * standard_error(one, "slope") for spread in rows)
+    prior = prior_of(one, "slope")
+    assert second > AGREE * first and retraining_of(one, "slope").spread == pytest.approx(second)
+    assert prior is not None and prior.spread == pytest.approx(first) and prior.freedom == LITTLE < PRIOR_FREEDOM
+
+
+def test_the_unit_is_what_a_dose_moved_where_that_is_more_than_a_public_model_has() -> None:
+    one = measure("pronoun-occupation", "demo-lm", cache=None)
+    public, dosed = (TABLES[name]["suites"]["pronoun-occupation"]["slope"] for name in (CAUSAL_LM, SECOND_CAUSAL))
+    assert retraining_of(one, "slope").unit == dosed["response"] > public["unit"]
+    masked = measure("pronoun-occupation", "demo-mlm", cache=None)
+    assert retraining_of(masked, "slope").unit == TABLES[MASKED_LM]["suites"]["pronoun-occupation"]["slope"]["unit"]
 
 
 def test_a_suite_of_which_only_the_public_model_is_known_has_a_unit_and_the_default() -> None:

@@ -139,7 +139,7 @@ def freedom() -> None:
     factors, logs = (1.0, 1.2, 1.4, 1.7, 2.0), (0.2, 0.35, 0.5, 0.7)
     head("degrees of freedom", [f"too small by {f:g}" for f in factors] + [f"ln varies by {s:g}" for s in logs])
     cases = [(population, k) for population in USUAL[:2] for k in RESTARTS]
-    for borrowed in (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0):
+    for borrowed in (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0):
         worst = [max(one_row(*case, Prior(1 / f, borrowed)).alone for case in cases) for f in factors]
         mean = []
         for log in logs:
