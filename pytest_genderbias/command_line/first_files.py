@@ -39,6 +39,9 @@ _GATE = """\
   - suite: {suite}{which}
     baseline: true       # not worse than the last accepted release, compared item by item, beyond what chance explains
 """
+_OF_ONE = """\
+  # Of the planted doses of bias it stopped next to none; three restarts, a SPEC with {seed}, stop most.
+"""
 _LIMIT = """\
   # A limit needs no baseline. Uncomment it, and choose the number from what the first run measured:
   # - suite: {suite}
@@ -75,8 +78,10 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
             statistic, which = "slope", "\n    statistic: slope"  # it sees smaller doses of bias than the main one
         text += _GATE.format(title=suite.title, question=question, suite=suite.name, statistic=statistic, which=which)
         if settings := list(_settings(fit, spec)):
-            cases = "" if fit.cases is None else f"   # of {fit.cases:,} cases"
+            cases = f"   # of {fit.cases:,} cases" if settings[0].startswith("limit") else ""
             text += f"    settings: {{{', '.join(settings)}}}{cases}\n"
+        elif spec is not None and _role(Runner(), spec).kind == CAUSAL_LM:
+            text += _OF_ONE
     first = fits[0].suite
     direction = first.statistics[first.main_statistic].direction
     kind = {"higher": "at_most", "lower": "at_least", "away": "within"}[direction]
@@ -126,9 +131,10 @@ def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
     role = _role(runner, spec)
     if first := start_set(role.kind, lambda name: fit_of(runner, runner.suites(name), spec), spec.seeded):
         return first
+    where = "without --data" if data is None else "with these data"
     raise SettingError(
-        f"{spec.name} is {role.text}: {NONE_KNOWN}, without data or with these. Nothing was written; what fits, for a"
-        f" gate with a limit: genderbias list {shlex.quote(spec.spec)}"
+        f"{spec.name} is {role.text}: {NONE_KNOWN}, {where}. Nothing was written; what fits, for a gate with a limit:"
+        f" genderbias list {shlex.quote(spec.spec)}"
     )
 
 
@@ -187,4 +193,5 @@ def _next_steps(folder: Path, names: Sequence[str], spec: ModelSpec | None, data
         yield f"   CI installs from {SOURCE}, a clone, since no package index has the package; make it a submodule:"
         yield f"     git submodule add URL {SOURCE}"
     yield "3. judge every later release by its name:"
-    yield f"     pytest {_GATES} --bias-model={name}=NEXT{_data(data)}"
+    seeds = "/seed-{seed}" if spec is not None and spec.seeded else ""
+    yield f"     pytest {_GATES} {shlex.quote(f'--bias-model={name}=NEXT{seeds}')}{_data(data)}"
