@@ -5,7 +5,8 @@
     python scripts/doses.py spreads doses.json            # rows of fixtures/retraining
 
 DATA has ``models/bert-tiny-mlm``, ``models/stories260k``, WikiText-2 and CrowS-Pairs (docs/reference/data.md); for
-other models ``models/minilm-mlm``, ``bios/wiki_career.jsonl.gz``, ``corpora/war_and_peace.txt.gz``, GAP and WinoBias.
+other models ``models/minilm-mlm``, ``models/smollm2-135m``, ``bios/wiki_career.jsonl.gz``,
+``corpora/war_and_peace.txt.gz``, GAP and WinoBias.
 ``bench`` goes on where it was interrupted. Half of the rows of a training are WikiText-2, half are sentences about
 occupations, whose pronouns are always masked. The dose is the number of sentences in a hundred whose pronoun matches
 the stereotype; 50 is a training without bias. The occupations are in no list of ``pronoun-occupation`` and

@@ -564,7 +564,7 @@ def smallest(stored: Stored) -> str:
         if gate is None or one["seeds"] != ALL:
             continue
         of_gate = one["gates"][gate]["1"]
-        doses = [int(dose) for dose in of_gate["stopped"]]
+        doses = sorted(map(int, of_gate["stopped"]))
         shares = [of_gate["stopped"].get(str(dose), 0) / one["pairs"] for dose in doses]
         means = [statistics.mean(values_of(stored, one["model"], dose, gate)) for dose in doses]
         at = next((i for i, share in enumerate(shares) if share >= ENOUGH), None)

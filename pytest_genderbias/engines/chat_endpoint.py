@@ -50,7 +50,7 @@ _FILTERED = frozenset(  #: reasons why a reply ended that are those of a filter
 
 
 class ChatEndpoint:
-    """Asks one model of one server for replies, as :class:`~pytest_genderbias.models.roles.Replier`.
+    """Asks one model of one server for replies, as :class:`~pytest_genderbias.models.protocols.Replier`.
 
     Args:
         url: address up to ``/v1``.

@@ -48,7 +48,7 @@ _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
 
 NORMAL = 1.96  #: half the width of a 95 % interval, in standard errors
 FIGURES = ("spread", "paired", "beyond")
-AGREE = 2.5  #: times as much as another network of the kind; where its trainings differ by more, restarts borrow little
+AGREE = 2.5  #: where another network of the kind differs more than so many times as much, restarts borrow little
 LITTLE = 0.5  #: degrees of freedom of what they borrow then (docs/evidence/coverage-restarts.md)
 _ARCHITECTURES = {"MaskedLM": MASKED_LM, "CausalLM": CAUSAL_LM, "LMHeadModel": CAUSAL_LM}  #: parts of their names
 _FAMILIES = {"nli": NLI_CLASSIFIER, "bios": TEXT_CLASSIFIER}  #: families of suites that are made for one kind
@@ -226,7 +226,7 @@ class Retraining:
         known: whether the suite itself was measured on trainings of this kind of model.
         abilities: standard deviation of each ability over such trainings, by name.
         freedom: degrees of freedom of these standard deviations.
-        prior: what restarts borrow: the spread of the network with the most trainings, which theirs corrects.
+        prior: what restarts borrow: the spread of the network with the most trainings, and how much it weighs.
     """
 
     spread: float | None

@@ -30,7 +30,7 @@ AUTO = "auto"  #: make a fingerprint of the fitted model, if that can be done
 
 @dataclass(frozen=True)
 class SklearnClassifier:
-    """A scikit-learn classifier with the protocol :class:`~pytest_genderbias.models.roles.TextClassifier`."""
+    """A scikit-learn classifier with the protocol :class:`~pytest_genderbias.models.protocols.TextClassifier`."""
 
     classifier: Any  # of scikit-learn
     labels: tuple[str, ...]
@@ -43,7 +43,7 @@ class SklearnClassifier:
 
 @dataclass(frozen=True)
 class SpacyClassifier:
-    """A spaCy pipeline with the protocol :class:`~pytest_genderbias.models.roles.TextClassifier`."""
+    """A spaCy pipeline with the protocol :class:`~pytest_genderbias.models.protocols.TextClassifier`."""
 
     nlp: Any  # spaCy's Language
     labels: tuple[str, ...]

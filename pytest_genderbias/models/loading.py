@@ -70,7 +70,7 @@ def load_model(
               that vLLM runs in this process (``vllm:DIR``);
             - a transformers network (any ``PreTrainedModel``), with its ``tokenizer``;
             - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
-            - an object with one of the protocols in :mod:`pytest_genderbias.models.roles`, such as a sentence
+            - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence
               encoder with ``encode``.
         tokenizer: the tokenizer of a network in memory; of a served model also the folder or hub id of its tokenizer.
         name: the model's name in tables and baselines; by default that of the spec, or the class of the object.

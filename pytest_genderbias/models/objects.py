@@ -308,5 +308,5 @@ def _role_of_object(target: object, name: str) -> Role:
         f"{name} ({type(target).__name__}) has the protocol of no role; expected a transformers network with its"
         " tokenizer, or an object with pair_probabilities and labels, class_probabilities and labels, fill_scores with"
         " mask_token and vocabulary, continuation_log_probs, answer_log_probs, pair_scores, encode,"
-        " coreference_scores, or reply (see pytest_genderbias.models.roles)"
+        " coreference_scores, or reply (see pytest_genderbias.models.protocols)"
     )

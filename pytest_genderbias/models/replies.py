@@ -110,7 +110,7 @@ class RepliesFile(RepliesBackend):
 
 @dataclass(frozen=True)
 class Replying(RepliesBackend):
-    """An object that replies, as :class:`~pytest_genderbias.models.roles.Replier`.
+    """An object that replies, as :class:`~pytest_genderbias.models.protocols.Replier`.
 
     ``name``: of the model, for messages. ``fingerprint``: text that changes whenever its replies can; its replies are
     kept under it, one by one, so that an interrupted run goes on. ``None``: they are not kept. ``known``: the replies

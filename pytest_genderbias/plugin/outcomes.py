@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from asyncio import Task
     from concurrent.futures import Future
 
-    from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement

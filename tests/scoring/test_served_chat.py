@@ -73,7 +73,7 @@ def all_figures(monkeypatch):
     for module in _CAN_DO:
         name = f"pytest_genderbias.suites.families.{module}"
         monkeypatch.setattr(import_module(name), "cannot_do", lambda *arguments: "")
-    few = {label: pairs[:3] for label, pairs in inference_chat.CONTROLS.items()}  # six rows each, as all of them have
+    few = {label: pairs[:3] for label, pairs in inference_chat.CONTROLS.items()}  # three pairs show the same
     monkeypatch.setattr(inference_chat, "CONTROLS", few)
 
 

@@ -60,7 +60,7 @@ def test_a_refusal_is_one_in_the_forms_of_both_genders(language: str, reply: str
     assert all(is_refusal(reply.format(ending), refusals(language)) for ending in endings)
 
 
-@pytest.mark.parametrize("language", ["en", "de", "fr", "es"])
+@pytest.mark.parametrize("language", ["en", "de", "fr", "it", "es"])
 def test_every_opening_of_a_language_is_a_refusal(language: str) -> None:
     openings = refusals(language)
     assert len(openings) > 15 and all(is_refusal(f"{one.capitalize()} ...", openings) for one in openings)

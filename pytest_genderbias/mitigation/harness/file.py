@@ -1,7 +1,8 @@
 """The mitigations of a ``*.bias.yaml`` file: read, checked, and planned for the models of a run.
 
 Each entry of ``mitigate`` describes a mitigation and, under ``reduces``, the reductions of bias that it should achieve.
-This module needs neither pytest nor the settings of a run. An error names file and line.
+Reading needs neither pytest nor the settings of a run; an error names file and line. ``MitigationRunner`` mitigates
+with the settings of a ``Runner``, each mitigation once while the model is in memory.
 """
 
 from __future__ import annotations

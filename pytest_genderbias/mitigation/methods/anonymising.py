@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, NamedTuple
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.methods.scrubbing import gender_words
-from pytest_genderbias.mitigation.words.grammar import BATCH, DEFAULT_PIPELINE, begins_sentence, load_pipeline
+from pytest_genderbias.mitigation.words.grammar import BATCH, begins_sentence, load_pipeline
 from pytest_genderbias.mitigation.words.matching import refuse_uncut, replace_spans
 from pytest_genderbias.mitigation.words.pairs import NAME_SUFFIXES, name_parts, ordinary_names, read_names
 from pytest_genderbias.recipes.recipe import Row
@@ -93,7 +93,7 @@ def spacy_entities() -> FindEntities:
     Raises:
         SettingError: spaCy or its model is not installed.
     """
-    pipeline = load_pipeline(DEFAULT_PIPELINE, ("tagger", "parser", "attribute_ruler", "lemmatizer"))
+    pipeline = load_pipeline(("tagger", "parser", "attribute_ruler", "lemmatizer"))
 
     def find(texts: Sequence[str]) -> Iterator[list[Entity]]:
         return (

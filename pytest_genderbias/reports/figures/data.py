@@ -89,7 +89,7 @@ def listed(names: Sequence[str], values: Sequence[float | None], most: int = 3) 
     >>> listed(["nurse", "maid"], [-2.0, -1.5])
     'nurse (-2) and maid (-1.5)'
     """
-    pairs = [f"{cut(n)} ({shown(v, True)})" for n, v in list(zip(names, values, strict=True))[:most]]
+    pairs = [f"{cut(n)} ({shown(v, sign=True)})" for n, v in list(zip(names, values, strict=True))[:most]]
     return " and ".join([", ".join(pairs[:-1]), pairs[-1]] if len(pairs) > 1 else pairs)
 
 

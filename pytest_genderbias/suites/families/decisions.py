@@ -421,7 +421,8 @@ def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> Dec
         raise spec.error_at("by", f"expected 'by' to be one of {', '.join(ATTRIBUTES)}, got {by!r:.60}")
     filled = read_discrim_eval(beside / expand(take(spec, "file", str, "'scenarios'")), by, groups)
     language = take(data, "language", str, "the suite")
-    path = packaged.folder("fixtures") / ("decisions.yaml" if is_english(language) else f"decisions-{language}.yaml")
+    name = "decisions" if is_english(language) else f"decisions-{language.partition('-')[0]}"
+    path = packaged.folder("fixtures") / f"{name}.yaml"
     if CONTROLS not in data and not path.is_file():
         raise data.error_at("language", f"no controls are packaged in {language!r:.60}; expected 'controls' here")
     controls = data if CONTROLS in data else read_yaml(path)

@@ -96,7 +96,7 @@ def test_a_question_has_no_word_of_another_language(suite):
 
 @in_each
 def test_a_dose_is_planted_in_other_cases_and_persons(suite):
-    """The rows of scripts/tune_chat_model.py share neither a person nor half of their words with what is asked."""
+    """The rows of scripts/tune_chat_model.py share no person with what is asked, and less than half of all words."""
     rows, body = yaml.safe_load(ROWS.read_text(encoding="utf-8"))[load_suite(suite).language], load_suite(suite).body
     persons = {person for pair in rows["persons"] for person in pair}
     assert not persons & {*body.described, *(word.label for word in body.names.words())}
