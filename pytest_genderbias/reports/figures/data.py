@@ -69,20 +69,6 @@ def shown(value: float | None, sign: bool = False) -> str:
     return f"{value:{'+' if sign else ''}.0f}" if "e" in text and 1e3 <= abs(value) < 1e7 else text
 
 
-def counted(n: int, thing: str) -> str:
-    """Return a number of things: ``1 word``, ``2 words``. ``thing`` is a plural.
-
-    >>> counted(1, "words"), counted(2, "classes"), counted(1, "classes"), counted(1, "categories")
-    ('1 word', '2 classes', '1 class', '1 category')
-    """
-    if n != 1:
-        return f"{n:,} {thing}"
-    for plural, singular in (("ies", "y"), ("sses", "ss"), ("s", "")):
-        if thing.endswith(plural):
-            return f"1 {thing[: -len(plural)]}{singular}"
-    return f"1 {thing}"
-
-
 def listed(names: Sequence[str], values: Sequence[float | None], most: int = 3) -> str:
     """Return the first names with their values in words.
 
