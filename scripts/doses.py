@@ -270,7 +270,7 @@ def train_one(
         if masked:
             return masked_loss(network, tokenizer, rows[chosen], pronouns[chosen])
         ids, of_pronouns = rows[chosen].to(device), pronouns[chosen][:, 1:].to(device)
-        with torch.autocast(device, torch.bfloat16, enabled=recipe.base in HALF):
+        with torch.autocast(device.partition(":")[0], torch.bfloat16, enabled=recipe.base in HALF):
             scores = network(input_ids=ids).logits[:, :-1].transpose(1, 2)
         losses = torch.nn.functional.cross_entropy(scores, ids[:, 1:], reduction="none")
         return losses.mean() + (losses * of_pronouns).sum() / of_pronouns.sum().clamp(min=1)
