@@ -303,6 +303,20 @@ def decisions_of(folder, rows, by, groups, **changes):
     return folder / "mine.yaml"
 
 
+def test_the_controls_of_a_file_are_those_packaged_in_its_language(tmp_path):
+    german = load_suite("decisions-de")
+    ask = yaml.safe_load((packaged.folder("fixtures") / "decisions-de.yaml").read_text(encoding="utf-8"))["ask"] | {
+        "anybody": "Eine Person"
+    }
+
+    def read(language):
+        return load_suite(decisions_of(tmp_path, rows_of(), "gender", GENDERS[:2], language=language, ask=ask)).body
+
+    assert read("de").controls == read("de-AT").controls == german.body.controls
+    with pytest.raises(DataFileError, match="no controls are packaged in 'fr'; expected 'controls' here"):
+        read("fr")
+
+
 def attribute_decider(rows, shifts, noise=0.0, seed=0):
     """Return a model whose log-odds of yes are higher by the shifts of a person's attributes."""
     known = {row["filled_template"]: row for row in rows}
