@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from scipy.special import expit, logit
+from simulations.restarts_coverage import one_row
 from support.hand_made import hand_made
 from support.scripts import load_script
 
@@ -32,7 +33,7 @@ from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, SENTENCE_ENCODER, TEXT_CLASSIFIER
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM
+from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.suites.statistic import Statistic
@@ -140,6 +141,11 @@ def test_restarts_borrow_little_where_the_networks_of_a_kind_contradict_each_oth
     prior = prior_of(one, "slope")
     assert second > AGREE * first and retraining_of(one, "slope").spread == pytest.approx(second)
     assert prior is not None and prior.spread == pytest.approx(first) and prior.freedom == LITTLE < PRIOR_FREEDOM
+
+
+def test_so_little_keeps_false_alarms_low_where_the_network_is_wrong_by_four() -> None:
+    assert max(one_row("normal", k, Prior(1 / 4, LITTLE)).alone for k in (2, 3, 5, 10)) < 0.044
+    assert one_row("normal", 3, Prior(1 / 4, PRIOR_FREEDOM)).alone > 0.06
 
 
 def test_the_unit_is_what_a_dose_moved_where_that_is_more_than_a_public_model_has() -> None:

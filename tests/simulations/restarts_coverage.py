@@ -136,7 +136,7 @@ def freedom() -> None:
     """Print how far a prior may be too small, by its degrees of freedom: the worst cell, and the mean over priors that
     vary.
     """
-    factors, logs = (1.0, 1.2, 1.4, 1.7, 2.0), (0.2, 0.35, 0.5, 0.7)
+    factors, logs = (1.0, 1.2, 1.4, 1.7, 2.0, 4.0, 8.0), (0.2, 0.35, 0.5, 0.7)
     head("degrees of freedom", [f"too small by {f:g}" for f in factors] + [f"ln varies by {s:g}" for s in logs])
     cases = [(population, k) for population in USUAL[:2] for k in RESTARTS]
     for borrowed in (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0):
