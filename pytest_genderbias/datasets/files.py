@@ -219,7 +219,7 @@ def read_json(path: Path, text: str, line: int | None = None) -> Any:
 
 
 def _csv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    return _rows_below_header(path, columns, _csv_records(path))
+    return _rows_below_header(path, columns, csv_records(path))
 
 
 def _tsv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -227,7 +227,12 @@ def _tsv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     return _rows_below_header(path, columns, records)
 
 
-def _csv_records(path: Path) -> Iterator[tuple[int, list[str]]]:
+def csv_records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a CSV file as (line, cells), its header among them; empty lines are skipped.
+
+    Raises:
+        DataFileError: as :func:`read_lines`; the file is not valid CSV.
+    """
     reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
     while True:
         line = reader.line_num + 1

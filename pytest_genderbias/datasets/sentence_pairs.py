@@ -1,5 +1,5 @@
-"""Pairs of a stereotypical and an anti-stereotypical sentence: CrowS-Pairs, StereoSet, BEC-Pro, and tables of the
-user.
+"""Pairs of a stereotypical and an anti-stereotypical sentence: CrowS-Pairs, StereoSet, BEC-Pro, EuroGEST, and tables of
+the user.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.files import (
     Row,
     column_names,
+    csv_records,
     place,
     read_json,
     read_lines,
@@ -31,6 +32,8 @@ BEC_PERSONS: Mapping[str, str] = {
 _BEC_GROUP = ("Profession", "Prof_Gender")
 _STEREOSET = ("id", "bias_type", "sentences")
 _KINDS = ("stereotype", "anti-stereotype")
+_EUROGEST, _FORMS = ["Language", "GEST_sentence"], ("the man said", "the woman said")
+_OF_WOMEN = {str(number): number < 8 for number in range(1, 17)}  #: each stereotype of EuroGEST
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class SentencePair:
     ``more`` is the stereotypical sentence, and ``stereotypical`` is true. If the pair has no stereotype (a profession
     with as many women as men), ``stereotypical`` is None and ``more`` is the male sentence; such a pair enters the
     differences of its group, but not the share of stereotypical choices. ``direction`` is the direction in CrowS-Pairs,
-    otherwise empty.
+    and the number of the stereotype in EuroGEST; otherwise empty.
     """
 
     id: str
@@ -114,13 +117,16 @@ def read_bec_pro(path: Path) -> tuple[SentencePair, ...]:
 
 def read_own_pairs(path: Path) -> tuple[SentencePair, ...]:
     """Read a table of pairs with the columns ``stereotypical`` and ``anti_stereotypical``, and optionally ``id`` and
-    ``group``. A table of the form of CrowS-Pairs, as French CrowS-Pairs (Névéol et al. 2022), is read as that.
+    ``group``. A table of the form of CrowS-Pairs, as French CrowS-Pairs (Névéol et al. 2022), is read as that, and the
+    table of EuroGEST by :func:`read_eurogest`.
 
     Without a column ``id``, the ids are the row numbers from 1. Without a column ``group``, every group is ``all``.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty sentence; a duplicate id.
     """
+    if ".csv" in path.suffixes and next(csv_records(path), (1, []))[1][:2] == _EUROGEST:
+        return read_eurogest(path)
     if "sent_more" in column_names(path):
         return read_crows_pairs(path)
     pairs = []
@@ -131,6 +137,49 @@ def read_own_pairs(path: Path) -> tuple[SentencePair, ...]:
         name = read_name(path, row, "id") if "id" in row[1] else str(number)
         pairs.append((row[0], SentencePair(name, more, less, group)))
     return _each_once(path, pairs)
+
+
+def read_eurogest(path: Path) -> tuple[SentencePair, ...]:
+    """Read EuroGEST (Rowe et al. 2025), ``gest_translations_gender_sensitive.csv``: a sentence of a man about himself,
+    and the same of a woman, in languages whose forms tell them apart.
+
+    The group is the language, and ``direction`` is the number of the stereotype: 1 to 7 are about women, 8 to 16 about
+    men. The stereotypical sentence is that of the gender that the stereotype is about. Of each language as many pairs
+    of one kind as of the other are kept, the first of the file, so that a preference for one form cancels in the mean.
+
+    Raises:
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.csv_records`; other columns; too many or too few
+            cells in a row; one sentence without the other, or an unknown stereotype; no pairs.
+    """
+    records = csv_records(path)
+    (_, names), (line, forms) = next(records, (1, [])), next(records, (2, []))
+    languages = names[2:-1:2]
+    expected = [*_EUROGEST, *(language for language in languages for _ in _FORMS), "stereotype_number"]
+    if names != expected or forms[2:-1] != [*_FORMS] * len(languages):
+        raise DataFileError(f"{place(path, line)}: expected two columns of each language, {' and '.join(_FORMS)}")
+    found: dict[str, tuple[list[tuple[int, SentencePair]], ...]] = {}
+    for line, cells in records:
+        if len(cells) != len(names):
+            raise DataFileError(f"{place(path, line)}: expected {len(names)} cells, got {len(cells)}")
+        for column, language in enumerate(languages):
+            texts = cells[2 + 2 * column : 4 + 2 * column]
+            if any(text.strip() for text in texts):
+                pair = _eurogest_pair(path, line, cells, texts, language)
+                found.setdefault(language, ([], []))[_OF_WOMEN[pair.direction]].append((line, pair))
+    kept = [pair for kinds in found.values() for kind in kinds for pair in kind[: min(map(len, kinds))]]
+    if not kept:
+        raise DataFileError(f"{path}: expected pairs of stereotypes of women and of men in a language, got none")
+    return _each_once(path, kept)
+
+
+def _eurogest_pair(path: Path, line: int, cells: list[str], texts: list[str], language: str) -> SentencePair:
+    """Return the pair of a row in a language."""
+    row = (line, dict(zip(_FORMS, texts, strict=True)))
+    man, woman = (read_text(path, row, form) for form in _FORMS)
+    if (stereotype := cells[-1].strip()) not in _OF_WOMEN:
+        raise DataFileError(f"{place(path, line)}: expected a stereotype from 1 to 16, got {brief(stereotype)}")
+    more, less = (woman, man) if _OF_WOMEN[stereotype] else (man, woman)
+    return SentencePair(f"{language} {cells[0]}", more, less, language, direction=stereotype)
 
 
 def _each_once(path: Path, pairs: list[tuple[int, SentencePair]]) -> tuple[SentencePair, ...]:

@@ -590,3 +590,69 @@ def test_the_users_own_pairs(tmp_path) -> None:
     ):
         with pytest.raises(DataFileError, match=message):
             sentence_pairs.read_own_pairs(write(tmp_path / "c.csv", rows))
+
+
+_EUROGEST = (
+    "Language,GEST_sentence,French,French,German,German,stereotype_number\n"
+    "Prompt,Unnamed,the man said,the woman said,the man said,the woman said,\n"
+    '0,I am shy.," Je suis timide, et seul. "," Je suis timide, et seule. ",,,2\n'
+    "1,I am strong.,Je suis fort.,Je suis forte.,Ich bin der Stärkste,Ich bin die Stärkste,8\n"
+    "2,I lead.,Je suis directeur.,Je suis directrice.,,,13\n"
+    "3,I care.,,,Ich bin der Gute,Ich bin die Gute,7\n"
+    "4,,,,,,\n"
+)
+
+
+def test_eurogest_has_the_form_of_those_whom_a_stereotype_is_about(tmp_path) -> None:
+    """The second French pair of men is left out: there is one of women."""
+    pairs = sentence_pairs.read_own_pairs(write(tmp_path / "a.csv.gz", _EUROGEST))
+    assert [(p.id, p.more, p.less, p.direction) for p in pairs] == [
+        ("French 1", "Je suis fort.", "Je suis forte.", "8"),
+        ("French 0", "Je suis timide, et seule.", "Je suis timide, et seul.", "2"),
+        ("German 1", "Ich bin der Stärkste", "Ich bin die Stärkste", "8"),
+        ("German 3", "Ich bin die Gute", "Ich bin der Gute", "7"),
+    ]
+    assert Counter(p.group for p in pairs) == {"French": 2, "German": 2}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("the man said,the woman said,\n", "the woman said,the man said,\n", r":2: expected two columns of each"),
+        (",German,German,", ",German,Greek,", r":2: expected two columns of each language"),
+        ("stereotype_number", "stereotype", r":2: expected two columns of each language"),
+        ("fort.,Je suis forte.", "fort.,", r":4: expected a text in column 'the woman said', got ''"),
+        ("fort.,Je suis forte.", "fort.,Je suis fort.", r":4: both sentences are 'Je suis fort.'"),
+        (",8\n", ",17\n", r":4: expected a stereotype from 1 to 16, got '17'"),
+        (",8\n", "\n", r":4: expected 7 cells, got 6"),
+        ("3,I care.", "1,I care.", r":6: duplicate id 'German 1'"),
+    ],
+)
+def test_a_bad_eurogest(tmp_path, old, new, message) -> None:
+    assert old in _EUROGEST
+    with pytest.raises(DataFileError, match=message):
+        sentence_pairs.read_own_pairs(write(tmp_path / "a.csv", _EUROGEST.replace(old, new)))
+
+
+def test_eurogest_without_both_kinds_has_no_pairs(tmp_path) -> None:
+    lines = _EUROGEST.splitlines(keepends=True)
+    for kept in (lines[:3], [*lines[:3], lines[-2]], lines[:2], lines[:1]):
+        with pytest.raises(DataFileError, match="expected"):
+            sentence_pairs.read_own_pairs(write(tmp_path / "a.csv", "".join(kept)))
+
+
+def test_eurogest_of_the_shared_data(shared_data) -> None:
+    path = shared_data / "eurogest" / "gest_translations_gender_sensitive.csv"
+    if not path.is_file():
+        pytest.skip(f"no EuroGEST: {path}")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        languages, _, *rows = csv.reader(file)
+    pairs = sentence_pairs.read_own_pairs(path)
+    for language in languages[2:-1:2]:
+        column = languages.index(language)
+        texts = {(row[column].strip(), row[column + 1].strip(), row[-1]) for row in rows if row[column]}
+        read = [p for p in pairs if p.group == language]
+        assert {
+            (p.less, p.more, p.direction) if int(p.direction) < 8 else (p.more, p.less, p.direction) for p in read
+        } <= texts
+        assert 0 < 2 * sum(int(p.direction) < 8 for p in read) == len(read)

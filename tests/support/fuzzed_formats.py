@@ -317,6 +317,12 @@ _STEREOSET = json.dumps(
 _OWN_PAIRS = _lines(
     "id,stereotypical,anti_stereotypical,group", "a,She cares.,He cares.,gender", "b,Old is slow.,Young is slow.,age"
 )
+_EUROGEST = _lines(
+    "Language,GEST_sentence,French,French,German,German,stereotype_number",
+    "Prompt,,the man said,the woman said,the man said,the woman said,",
+    '0,I am shy.,"Seul, je suis timide.","Seule, je suis timide.",,,2',
+    "1,I am strong.,Je suis fort.,Je suis forte.,,,8",
+)
 _BBQ = _objects(
     *(
         {
@@ -633,6 +639,7 @@ def _data_formats() -> list[Format]:
         Format("stereoset", (("dev.json", _STEREOSET),), sentence_pairs.read_stereoset, JSON,
             styles=(*_WITH_BOM, _spaces)),
         table("own-pairs", "pairs.csv", _OWN_PAIRS, sentence_pairs.read_own_pairs),
+        table("eurogest", "eurogest.csv", _EUROGEST, sentence_pairs.read_own_pairs),
         table("bbq", "Religion.jsonl", _BBQ, bbq_questions.read_bbq),
         table("discrim-eval", "explicit.jsonl", _DISCRIM,
             lambda path: discrim_eval.read_discrim_eval(path, "gender", ("female", "male"))),
@@ -765,7 +772,7 @@ def formats(folder: Path) -> dict[str, Format]:
 NAMES = (
     "suite", "word-list", "control-items", "gates", "mitigations", "snli", "stsb", "winobias", "winogender",
     "winogender-templates", "gap", "biographies", "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs",
-    "bbq", "discrim-eval", "bbq-templates", "results", "results-json", "chat-answers", "conll",
+    "eurogest", "bbq", "discrim-eval", "bbq-templates", "results", "results-json", "chat-answers", "conll",
     "coreference-output", "corpus", "corpus-documents", "gzip",
     "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz",
     "vectors-npy", "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline",

@@ -455,6 +455,22 @@ def test_a_real_causal_lm_on_stereoset_and_bec_pro(shared_data, real_lm):
     assert {r["value"] for r in found.records if r["slice"] == "group"} == {"male", "female", "balanced"}
 
 
+def test_a_preference_for_one_form_cancels_in_eurogest(tmp_path, real_lm):
+    """Three stereotypes of men and one of women: a pair of each is scored, and a slice has each."""
+    forms = "the man said,the woman said"
+    said = ["He is tired,She is tired", "He is sad,She is sad", "He is happy,She is happy", "He is big,She is big"]
+    rows = [f"{i},,{both},{kind}" for i, (both, kind) in enumerate(zip(said, (8, 3, 8, 9), strict=True))]
+    path = tmp_path / "eurogest.csv"
+    path.write_text("\n".join(["Language,GEST_sentence,English,English,stereotype_number", f",,{forms},", *rows]))
+    found = measure("pairs-pll", real_lm, pairs=str(path), groups="English", cache=None)
+    he, she = (plain_score(real_lm, text)[0] for text in said[0].split(","))
+    of_men, of_women = (plain_score(real_lm, text)[0] for text in said[1].split(","))
+    assert found.n == 4
+    assert found.values["mean_difference"] == pytest.approx((he - she + of_women - of_men) / 2, abs=1e-4)
+    slices = {r["value"]: r["mean_difference"] for r in found.records if r["slice"] == "direction"}
+    assert slices == {"8": pytest.approx(he - she, abs=1e-4), "3": pytest.approx(of_women - of_men, abs=1e-4)}
+
+
 @pytest.mark.slow
 def test_the_share_of_crows_pairs_is_that_of_the_published_code(shared_data, real_mlm):
     texts = asked(data=shared_data).texts
