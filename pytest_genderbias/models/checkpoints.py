@@ -46,6 +46,7 @@ from pytest_genderbias.models.source import (
     refuse_outside,
     refuse_size,
     settle_outputs,
+    uncollected_imports,
     weight_names,
 )
 from pytest_genderbias.models.spec import HEADS, ModelSpec
@@ -317,12 +318,13 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
     import torch
     import transformers
 
-    classes = {
-        MASKED_LM: transformers.AutoModelForMaskedLM,
-        CAUSAL_LM: transformers.AutoModelForCausalLM,
-        ENCODER: transformers.AutoModel,
-        COREFERENCE_SCORER: transformers.AutoModel,
-    }
+    with uncollected_imports("transformers.modeling_utils"):
+        classes = {
+            MASKED_LM: transformers.AutoModelForMaskedLM,
+            CAUSAL_LM: transformers.AutoModelForCausalLM,
+            ENCODER: transformers.AutoModel,
+            COREFERENCE_SCORER: transformers.AutoModel,
+        }
     auto = classes.get(source.role.kind, transformers.AutoModelForSequenceClassification)
     refuse_outside(source.spec)
     split = {"device_map": "auto"} if settings.device == SPLIT else {}

@@ -5,7 +5,6 @@ doubt.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from os import PathLike, fspath
@@ -22,7 +21,6 @@ from pytest_genderbias.models.source import (
     ModelSource,
     ServedSettings,
     checkpoint_file,
-    uncollected_imports,
 )
 from pytest_genderbias.models.spec import ADAPTER, DTYPES, ENGINES, SERVED, ModelSpec, check_name, parse_spec, path_spec
 from pytest_genderbias.text.printable import brief
@@ -161,23 +159,15 @@ class _Kind(Protocol):
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Locate a model and read its role without loading its weights."""
-    with _importing(spec.kind):
-        is_adapter = spec.kind == "hub" and checkpoint_file(spec, ADAPTER) is not None
-        source = _module("adapter" if is_adapter else spec.kind).inspect(spec, settings)
+    is_adapter = spec.kind == "hub" and checkpoint_file(spec, ADAPTER) is not None
+    source = _module("adapter" if is_adapter else spec.kind).inspect(spec, settings)
     return replace(source, role=source.role.writing(settings.samples))
 
 
 def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load the weights of a located model and check them."""
-    kind = source.kind or source.spec.kind
-    with _importing(kind):
-        model = _module(kind).load(source, settings)
+    model = _module(source.kind or source.spec.kind).load(source, settings)
     return replace(model, role=model.role.writing(settings.samples), origin=Origin(source.spec, settings))
-
-
-def _importing(kind: str) -> AbstractContextManager[None]:
-    """Return a context for what may import transformers; the user's code behind an object is run as it is."""
-    return nullcontext() if kind == "object" else uncollected_imports()
 
 
 def _module(kind: str) -> _Kind:

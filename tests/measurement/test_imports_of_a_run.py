@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from weakref import ref
 
 import pytest
 
-from pytest_genderbias.models import source
 from pytest_genderbias.models.source import uncollected_imports
 from pytest_genderbias.suites.registry import FAMILIES
 
@@ -45,22 +45,37 @@ def test_families_are_found_by_their_names() -> None:
         _ = FAMILIES["nil"]
 
 
-def test_the_collector_pauses_for_the_first_import_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_LAST_IMPORTED", "a module that nobody imports")
+class _Ring:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_the_collector_pauses_for_the_first_import_only() -> None:
     assert gc.isenabled()
-    with uncollected_imports():
+    with uncollected_imports("a module that nobody imports"):
         assert not gc.isenabled()
-    with pytest.raises(KeyError), uncollected_imports():
+    with pytest.raises(KeyError), uncollected_imports("a module that nobody imports"):
         _ = FAMILIES["nil"]
     assert gc.isenabled()
-    monkeypatch.setattr(source, "_LAST_IMPORTED", "sys")
-    with uncollected_imports():
+    with uncollected_imports("sys"):
         assert gc.isenabled()
-    monkeypatch.setattr(source, "_LAST_IMPORTED", "a module that nobody imports")
     gc.disable()
     try:
-        with uncollected_imports():
+        with uncollected_imports("a module that nobody imports"):
             pass
         assert not gc.isenabled(), "what the user switched off stays off"
     finally:
         gc.enable()
+
+
+def test_the_collector_is_spared_what_imports_made_and_finds_what_came_before_and_after() -> None:
+    frozen = gc.get_freeze_count()
+    before = ref(_Ring())
+    with uncollected_imports("a module that nobody imports"):
+        assert before() is None
+        made = ref(_Ring())
+    assert gc.get_freeze_count() > frozen
+    after = ref(_Ring())
+    gc.collect()
+    assert made() is not None
+    assert after() is None
