@@ -77,28 +77,26 @@ class Seen:
 
     @property
     def in_words(self) -> str:
-        """The growth, as ``+18 %``.
+        """The growth and its unit, as ``+18 % of 0.5``.
 
         >>> Seen(0.09, 0.5, 0.06).in_words, Seen(math.inf, 0.5, math.inf).in_words
-        ('+18 %', 'no growth')
+        ('+18 % of 0.5', 'no growth')
         """
-        return f"{format_growth(self.growth)} %" if math.isfinite(self.growth) else "no growth"
+        growth = f"{format_growth(self.growth)} % of {format_number(self.unit, 3)}"
+        return growth if math.isfinite(self.growth) else "no growth"
 
     @property
     def sentence(self) -> str:
         """From where on the gate is red, and what it stops.
 
-        >>> Seen(0.09, 0.5, 0.06, "5 restarts").sentence
-        'red from 0.06 worse (+12 %); stops a growth of 18 % in 80 % of releases; other trainings by 5 restarts'
+        >>> Seen(0.09, 0.5, 0.06, "2 restarts").sentence
+        'red from 0.06 worse (+12 %); stops +18 % of 0.5 in 80 % of releases; other trainings by 2 restarts'
         >>> Seen(0.09, 0.0, 0.06).sentence
         'red from 0.06 worse; stops 0.09 worse in 80 % of releases'
         """
         share, stopped = "", f"{self.size:.2g} worse"
         if self.unit > 0:
-            share, stopped = (
-                f" ({format_growth(self.red / self.unit)} %)",
-                f"a growth of {self.in_words.removeprefix('+')}",
-            )
+            share, stopped = f" ({format_growth(self.red / self.unit)} %)", self.in_words
         of_trainings = f"; other trainings by {self.retraining}" if self.retraining else ""
         return f"red from {self.red:.2g} worse{share}; stops {stopped} in 80 % of releases{of_trainings}"
 

@@ -111,8 +111,7 @@ class Measurement:
     def unable(self) -> str:
         """Why the model cannot do the task; empty if it can, or was not asked."""
         reason = self.reasons.get(self.main, "") if self.value is None else ""
-        _, cannot, why = reason.partition(CANNOT)
-        return cannot + why
+        return reason if CANNOT in reason else ""
 
     @property
     def ability(self) -> str:

@@ -87,9 +87,8 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         by_seed = [m.values[name] for m in measurements]
         defined = np.asarray([v for v in by_seed if v is not None])
         if len(defined) < len(by_seed):
-            missing = by_seed.index(None)
             values[name], intervals[name] = None, None
-            reasons[name] = f"seed {seeds[missing]}: {measurements[missing].reasons.get(name, 'no value')}"
+            reasons[name] = _why_missing(name, measurements, seeds)
             continue
         mean = float(defined.mean())
         values[name], interval = mean, restart_interval(defined)
@@ -119,6 +118,13 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         null={},
         abilities=over_restarts([m.abilities for m in measurements]),
     )
+
+
+def _why_missing(name: str, measurements: Sequence[Measurement], seeds: Sequence[int]) -> str:
+    """Return which restarts have no value of a statistic, and why the first of them has none."""
+    without = [k for k, measurement in enumerate(measurements) if measurement.values[name] is None]
+    subject = f"seed{'s' * (len(without) > 1)} {', '.join(str(seeds[k]) for k in without)} of {len(seeds)} restarts"
+    return f"{subject}: {measurements[without[0]].reasons.get(name, 'no value')}"
 
 
 def _sums_by_restart(measurements: Sequence[Measurement]) -> SumsByStatistic:

@@ -81,7 +81,6 @@ class _Notes:
     chances: set[str] = field(default_factory=set)
     marked: bool = False
     trainings: dict[str, None] = field(default_factory=dict)  # where what other trainings give is known from
-    of_public: bool = False  # whether a growth of 100 % is the distance of a public model
 
 
 @dataclass(frozen=True)
@@ -124,9 +123,8 @@ def overview(
     yield from _table(against, _AGAINST_BASELINE, titles, width)
     if notes.trainings:
         known = "; ".join(text.replace(": ", ", ") for text in list(notes.trainings)[:_MOST_SOURCES])
-        text = f"the growth that fails in 80 % of releases; other trainings: {known}"
-        if notes.of_public:
-            text += "; 100 % is a public model's distance from neutral where the stored one is smaller"
+        unit = "% of the stored distance from neutral, or of a known model's where that is larger"
+        text = f"the growth that fails in 80 % of releases ({unit}); other trainings: {known}"
         yield note("sees", text, width), ""
     if against and others:
         yield "", ""
@@ -264,8 +262,6 @@ def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
     if sees is None or not sees.unit > 0:
         return {**cells, **_change(judgement)}
     notes.trainings[one_line(sees.retraining)] = None
-    part = judgement.of_baseline.release
-    notes.of_public |= part is not None and sees.unit > 1.001 * sum(part.then) / len(part.then)  # beyond rounding
     return {**cells, "sees": sees.in_words, **_growth(judgement, sees.unit)}
 
 

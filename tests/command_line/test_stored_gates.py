@@ -28,13 +28,13 @@ def test_each_gate_is_a_line_and_with_explain_a_sentence(
     stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = json.loads(stored_book(stored).read_text())["entries"]["wide"]["sees"]["net_neutral"]
-    growth = f"{100 * seen['size'] / seen['unit']:.2g}"
+    growth, unit = f"{100 * seen['size'] / seen['unit']:.2g}", ["%", "of", f"{seen['unit']:.3g}"]
     printed = type_command(stored, monkeypatch, "gates")
     row, with_margin = [line for line in printed.out.splitlines() if "wide" in line]
-    assert row.split() == ["wide", "net_neutral", "m", row.split()[3], "none", f"+{growth}", "%"]
+    assert row.split() == ["wide", "net_neutral", "m", row.split()[3], "none", f"+{growth}", *unit]
     assert with_margin.split()[1:5] == ["threshold_0.7", "m", "0.4813", "0.2"]
     explained = " ".join(type_command(stored, monkeypatch, "gates", "--explain").out.split())
-    assert f"stops a growth of {growth} % in 80 % of releases" in explained
+    assert f"stops +{growth} {' '.join(unit)} in 80 % of releases" in explained
     assert (
         f"red from {seen['red']:.2g} worse" in explained and "equal models are red in at most 5 % of files" in explained
     )

@@ -81,7 +81,7 @@ def test_a_better_model_is_told_to_refresh_the_baseline(tmp_path: Path) -> None:
     assert (
         lines[0]
         == "pass (better: refresh): tiny on m: share 0.25 -> 0.2: 0.05 better (95 %: 0.0234 to 0.05), allowed 0.01, -20"
-        " % (sees +4 %)"
+        " % (sees +4 % of 0.25)"
     )
     assert lines[-2] == "  do        refresh the baseline, or the model may become as much worse unseen:"
     assert lines[-1].strip() == "pytest --bias-model=m=runs/tiny --bias-update"

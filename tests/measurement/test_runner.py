@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support import abilities, damage
 from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias import load_model, load_suite, measure
@@ -145,6 +146,17 @@ def test_restarts_of_a_model_from_python(checkpoints: str) -> None:
         measure("lm-occupation", f"all={checkpoints}", cache=None)
     with pytest.raises(SettingError, match="at least 2, got 1"):
         measure("lm-occupation", f"all={checkpoints}", cache=None, seeds=1)
+
+
+def test_a_restart_that_cannot_do_the_task_is_named(checkpoints: str) -> None:
+    folder = checkpoints.replace("{seed}", "1")
+    network = load_model(folder).backend.network
+    damage.shuffled_vocabulary(network)
+    network.save_pretrained(folder)
+    with abilities.asked():
+        found = measure("lm-occupation", f"all={checkpoints}", limit=40, cache=None, seeds=3)
+    assert found.value is None
+    assert found.unable.startswith("seed 1 of 3 restarts: cannot do the task"), found.unable
 
 
 def test_a_model_in_memory_is_measured_and_kept_by_its_fingerprint() -> None:

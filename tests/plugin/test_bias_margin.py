@@ -50,7 +50,7 @@ def test_the_flag_is_the_margin_of_a_stored_suite(wide_project: pytest.Pytester)
     result.stdout.fnmatch_lines(
         [
             "worse: *net_neutral 0.6947 -> 0.5447: 0.15 worse (95 %: *)*",
-            "  wide *0.695  0.545 *+49 % (*)  +* %  worse *",
+            "  wide *0.695  0.545 *+49 % (*)  +* % of 0.305  worse *",
         ]
     )
     passed = wide_project.runpytest(*arguments, "--bias-margin=80%")
