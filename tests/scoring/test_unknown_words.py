@@ -15,8 +15,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from pytest_genderbias import GateFailure, assert_at_least, assert_at_most, load_model, measure
 from pytest_genderbias.models.model import BareTokenizer, Model, bare_content
+from pytest_genderbias.scoring import unknown_words
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.scoring.unknown_words import _Reader, unread_words
+from pytest_genderbias.scoring.unknown_words import tokens_of, unread_words
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import PairSimilarity, PseudoLogLikelihood, TextVectors
 
@@ -288,13 +289,12 @@ def test_a_note_lists_few_words_and_long_ones_are_cut() -> None:
 def test_a_large_data_set_is_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = TextCases([(f"the nurse {i}",) for i in range(10_000)], cases_per_unit=2)
     seen: list[int] = []
-    read_all = _Reader._tokens
 
-    def counting(self: _Reader, texts: Any) -> Any:
+    def counting(tokenizer: Any, texts: Any) -> Any:
         seen.append(len(texts))
-        return read_all(self, texts)
+        return tokens_of(tokenizer, texts)
 
-    monkeypatch.setattr(_Reader, "_tokens", counting)
+    monkeypatch.setattr(unknown_words, "tokens_of", counting)
     unread_words(cases, np.arange(5000), model_of("encoder"))
     assert sum(seen) == 1000
     long = TextCases([("the nurse " * 5000,)] * 3 + [("x " * 400_000,)] * 3)
@@ -350,11 +350,11 @@ def test_threads_with_one_tokenizer_read_whole_texts_and_leave_its_limits(tiny_m
     backend.enable_truncation(3)
     backend.enable_padding(length=4)
     before, texts = backend.to_str(), ["the nurse ate the bagel and left"]
-    alone = _Reader(bare)._tokens(texts)
+    alone = tokens_of(bare, texts)
     assert len(alone[0]) > 4
     read: list[object] = []
     slow = BareTokenizer(_Slow(backend), "[UNK]")  # type: ignore[arg-type]
-    threads = [threading.Thread(target=lambda: read.append(_Reader(slow)._tokens(texts))) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: read.append(tokens_of(slow, texts))) for _ in range(3)]
     for thread in threads:
         thread.start()
         time.sleep(0.05)
