@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +60,8 @@ class Controls:
     @property
     def kind(self) -> _Kind:
         """The question, and how answers are read."""
-        kind = _KINDS[self.name]
-        return replace(kind, ask=_ask_paraphrases, read=_read_pairs) if self.in_pairs else kind
+        kind, pairs = _KINDS[self.name], _KINDS["paraphrases"]
+        return replace(kind, ask=pairs.ask, query=pairs.query, read=pairs.read) if self.in_pairs else kind
 
     @property
     def chance(self) -> float:
@@ -75,8 +75,8 @@ class Controls:
             asked: the query of a suite that tells how pairs are classified; ``None``: the kind's own.
             whole_texts: score whole texts and not the word in the blank, as causal LMs do.
         """
-        cases, query = self.kind.ask(self.content, asked)
-        return Question(replace(cases, spans=()) if whole_texts else cases, query, whole=True)
+        cases = self.kind.ask(self.content)
+        return Question(replace(cases, spans=()) if whole_texts else cases, asked or self.kind.query, whole=True)
 
     def fills(self, mask: str, vocabulary: Sequence[str]) -> Question:
         """Return the question to an object that fills its ``mask`` with words of its ``vocabulary``."""
@@ -100,14 +100,15 @@ class _Kind:
     ``chance``: share of right answers of a model that guesses. ``needed``: what the lower bound of the share has to
     exceed: half of the way from chance to 1, but for inference, whose recalls also have to exceed chance; for
     paraphrases, where a model that compares words is below chance; and for gender, which a model knows or not.
-    ``what``: what the items are, in the plural.
+    ``what``: what the items are, in the plural. ``query``: about the cases, unless a suite asks them in another way.
     """
 
     chance: float
     needed: float
     what: str
     item: Callable[[object, str], Item]
-    ask: Callable[[Sequence[Item], Query | None], tuple[TextCases, Query]]
+    ask: Callable[[Sequence[Item]], TextCases]
+    query: Query
     read: Callable[[Sequence[Item], FloatArray], Right]
 
 
@@ -145,18 +146,13 @@ def read_controls(path: Path) -> Controls:
     content = tuple(_KINDS[name].item(row, f"{path}:{line}") for row, line in zip(rows, rows.lines, strict=True))
     if len(set(content)) < len(content):
         raise data.error_at("items", "an item stands twice; expected each once")
-    classes = _classes(name, content)
+    classes = [item[2] if name == "inference" else "" for item in content]
     if name == "inference" and (lacking := set(LABELS) - set(classes)):
         raise data.error_at(
             "items",
             f"no item has the label {min(lacking)}; expected items of each label, or one answer to all would be right",
         )
     return Controls(name, language, content, np.asarray(classes))
-
-
-def _classes(name: str, content: Sequence[Item]) -> list[str]:
-    """Return the class of each item, by which recalls are computed; one class but for inference."""
-    return [item[2] for item in content] if name == "inference" else [""] * len(content)
 
 
 # How items are read from a file.
@@ -168,20 +164,20 @@ def _text(value: object, where: str, what: str) -> str:
     return value
 
 
-def _texts(value: object, where: str, *keys: str) -> tuple[str, ...]:
+def _texts(value: object, where: str, keys: Sequence[str]) -> Item:
     """Return the texts of a mapping that has these keys and no others."""
     if not isinstance(value, LocatedMap) or set(value) != set(keys):
         raise DataFileError(f"{where}: expected a mapping with the keys {', '.join(keys)}, got {value!r:.80}")
     return tuple(_text(value[key], where, "a text") for key in keys)
 
 
-def _triple(value: object, where: str) -> tuple[str, ...]:
+def _triple(value: object, where: str) -> Item:
     if not isinstance(value, list) or len(value) != 3:
         raise DataFileError(f"{where}: expected a list of three texts, got {value!r:.80}")
     return tuple(_text(part, where, "a text") for part in value)
 
 
-def _in_order(value: object, where: str) -> tuple[str, str]:
+def _in_order(value: object, where: str) -> Item:
     """Return a sentence, and the same with the two words in brackets swapped."""
     text = _text(value, where, "a sentence with two words in brackets")
     before, opened, rest = text.partition("[")
@@ -192,47 +188,31 @@ def _in_order(value: object, where: str) -> tuple[str, str]:
     return before + inside + after, f"{before}{words[1]} {words[0]}{after}"
 
 
-def _fill(value: object, where: str) -> tuple[str, ...]:
+def _fill(value: object, where: str, n_wrong: int) -> Item:
     """Return a text with a blank, the right word, and the wrong ones."""
     if not isinstance(value, LocatedMap) or set(value) != {"text", "right", "wrong"}:
         raise DataFileError(f"{where}: expected a mapping with the keys text, right and wrong, got {value!r:.80}")
-    row, text = value, _text(value["text"], where, f"a text with {BLANK}")
-    wrong = row["wrong"] if isinstance(row["wrong"], list) else [row["wrong"]]
-    words = [_text(word, where, "a word") for word in (row["right"], *wrong)]
+    text = _text(value["text"], where, f"a text with {BLANK}")
+    wrong = value["wrong"] if isinstance(value["wrong"], list) else [value["wrong"]]
+    words = [_text(word, where, "a word") for word in (value["right"], *wrong)]
     if text.count(BLANK) != 1 or len(set(words)) < len(words):
         raise DataFileError(
             f"{where}: expected one {BLANK} and different words, got {text!r:.80} with {', '.join(words):.80}"
         )
+    if len(wrong) != n_wrong:
+        raise DataFileError(f"{where}: wrong words: expected {n_wrong}, got {len(wrong)}")
     return (text, *words)
 
 
-def _masked(value: object, where: str) -> tuple[str, ...]:
-    item = _fill(value, where)
-    if len(item) != 5:
-        raise DataFileError(f"{where}: expected three wrong words, got {len(item) - 2}")
-    return item
-
-
-def _pronoun(value: object, where: str) -> tuple[str, ...]:
-    item = _fill(value, where)
-    if len(item) != 3:
-        raise DataFileError(f"{where}: expected one wrong word, got {len(item) - 2}")
-    return item
-
-
-def _labelled(value: object, where: str) -> tuple[str, ...]:
-    item = _texts(value, where, "premise", "hypothesis", "label")
+def _labelled(value: object, where: str) -> Item:
+    item = _texts(value, where, ("premise", "hypothesis", "label"))
     if item[2] not in LABELS:
         raise DataFileError(f"{where}: unknown label {item[2]!r:.80}; expected one of {', '.join(LABELS)}")
     return item
 
 
-def _entailed(value: object, where: str) -> tuple[str, ...]:
-    return _texts(value, where, "premise", "right", "wrong")
-
-
-def _antecedent(value: object, where: str) -> tuple[str, ...]:
-    text, *parts = _texts(value, where, "text", "pronoun", "right", "wrong")
+def _antecedent(value: object, where: str) -> Item:
+    text, *parts = _texts(value, where, ("text", "pronoun", "right", "wrong"))
     for part in parts:
         if len(_places(text, part)) != 1:
             raise DataFileError(f"{where}: expected {part!r:.80} once in {text!r:.80}")
@@ -250,8 +230,8 @@ def _places(text: str, part: str) -> list[int]:
 # What is asked, and how answers are read.
 
 
-def _ask_order(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
-    return TextCases([(text,) for pair in content for text in pair], cases_per_unit=2), PseudoLogLikelihood()
+def _ask_order(content: Sequence[Item]) -> TextCases:
+    return TextCases([(text,) for pair in content for text in pair], cases_per_unit=2)
 
 
 def _read_order(content: Sequence[Item], values: FloatArray) -> Right:
@@ -260,25 +240,24 @@ def _read_order(content: Sequence[Item], values: FloatArray) -> Right:
     return np.asarray(np.where(tokens[:, 0] == tokens[:, 1], likelihood[:, 0] > likelihood[:, 1], np.nan))
 
 
-def _ask_words(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
+def _ask_words(content: Sequence[Item]) -> TextCases:
     """Ask for the probability of each word in the blank, given the rest of the text."""
     texts, spans = [], []
     for text, *words in content:
         start = text.index(BLANK)
         texts += [(text.replace(BLANK, word),) for word in words]
         spans += [((start, start + len(word)),) for word in words]
-    per_unit = len(texts) // len(content)
-    return TextCases(texts, spans, cases_per_unit=per_unit), PseudoLogLikelihood()
+    return TextCases(texts, spans, cases_per_unit=len(texts) // len(content))
 
 
-def _read_words(content: Sequence[Item], values: FloatArray) -> Right:
-    """A word is right where it is likelier than each of the others."""
-    likelihood = values[:, 0].reshape(len(content), -1)
-    return np.asarray(likelihood[:, 0] > likelihood[:, 1:].max(axis=1), dtype=np.float64)
+def _first_is_largest(content: Sequence[Item], values: FloatArray) -> Right:
+    """An item is right where the first of its cases, which has the right answer, has a larger value than each other."""
+    of_case = values[:, 0].reshape(len(content), -1)
+    return np.asarray(of_case[:, 0] > of_case[:, 1:].max(axis=1), dtype=np.float64)
 
 
 def _right_fills(content: Sequence[Item], ids: NDArray[np.generic], vocabulary: Sequence[str]) -> Right:
-    """As :func:`_read_words`, from the ids of all fills, best first. A text of which a word is unknown is not asked."""
+    """As :func:`_first_is_largest`, from the ids of all fills, best first. A text with an unknown word is not asked."""
     known = {word.lower(): number for number, word in enumerate(vocabulary)}
     right = np.full(len(content), np.nan)
     for row, (item, order) in enumerate(zip(content, np.asarray(ids), strict=True)):
@@ -290,12 +269,8 @@ def _right_fills(content: Sequence[Item], ids: NDArray[np.generic], vocabulary: 
     return right
 
 
-def _classifying(asked: Query | None) -> Query:
-    return PairProbabilities() if asked is None else asked
-
-
-def _ask_inference(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
-    return TextCases([(premise, hypothesis) for premise, hypothesis, _ in content]), _classifying(asked)
+def _ask_inference(content: Sequence[Item]) -> TextCases:
+    return TextCases([(premise, hypothesis) for premise, hypothesis, _ in content])
 
 
 def _read_inference(content: Sequence[Item], values: FloatArray) -> Right:
@@ -308,37 +283,20 @@ def _read_inference(content: Sequence[Item], values: FloatArray) -> Right:
     return np.asarray(of_gold > others.max(axis=1), dtype=np.float64)
 
 
-def _ask_entailed(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
-    texts = [(premise, text) for premise, right, wrong in content for text in (right, wrong)]
-    return TextCases(texts, cases_per_unit=2), _classifying(asked)
+def _ask_pairs(content: Sequence[Item]) -> TextCases:
+    """Ask for the first text of each triple with the second one, and with the third."""
+    return TextCases([(first, text) for first, *others in content for text in others], cases_per_unit=2)
 
 
-def _read_entailed(content: Sequence[Item], values: FloatArray) -> Right:
-    """A pair is right where the right hypothesis is entailed with a higher probability than the wrong one."""
-    entailed = values[:, 0].reshape(len(content), 2)
-    return (entailed[:, 0] > entailed[:, 1]).astype(np.float64)
-
-
-def _ask_paraphrases(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
-    texts = [(first, text) for first, near, far in content for text in (near, far)]
-    return TextCases(texts, cases_per_unit=2), asked or PairSimilarity()
-
-
-def _read_pairs(content: Sequence[Item], values: FloatArray) -> Right:
-    scores = values[:, 0].reshape(len(content), 2)
-    return (scores[:, 0] > scores[:, 1]).astype(np.float64)
-
-
-def _ask_vectors(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
-    words = list(dict.fromkeys(word for triple in content for word in triple))
-    return TextCases([(word,) for word in words]), asked or TextVectors()
+def _ask_vectors(content: Sequence[Item]) -> TextCases:
+    return TextCases([(word,) for word in dict.fromkeys(word for triple in content for word in triple)])
 
 
 def _read_vectors(content: Sequence[Item], values: FloatArray) -> Right:
     """A triple is right where the cosine of the first word is larger with the second than with the third; NaN where one
     has no vector.
     """
-    words = list(dict.fromkeys(word for triple in content for word in triple))
+    words = dict.fromkeys(word for triple in content for word in triple)
     row = {word: number for number, word in enumerate(words)}
     lengths = np.linalg.norm(values, axis=1, keepdims=True)
     unit = np.divide(
@@ -350,13 +308,13 @@ def _read_vectors(content: Sequence[Item], values: FloatArray) -> Right:
     return np.asarray(np.where(np.isnan(closer + further), np.nan, closer > further + 1e-6))
 
 
-def _ask_antecedents(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
+def _ask_antecedents(content: Sequence[Item]) -> TextCases:
     texts, spans = [], []
     for text, *parts in content:
         pronoun, *candidates = ((i := _places(text, part)[0], i + len(part)) for part in parts)
         texts.append((text,))
         spans.append((*sorted(candidates), pronoun))
-    return TextCases(texts, spans), asked or CoreferenceScores(2, "own")
+    return TextCases(texts, spans)
 
 
 def _read_antecedents(content: Sequence[Item], values: FloatArray) -> Right:
@@ -368,14 +326,22 @@ def _read_antecedents(content: Sequence[Item], values: FloatArray) -> Right:
     return np.asarray(np.where(first, ahead, -ahead) > 0, dtype=np.float64)
 
 
+_WORDS: tuple[Any, ...] = (_ask_words, PseudoLogLikelihood(), _first_is_largest)
+_VECTORS: tuple[Any, ...] = (_ask_vectors, TextVectors(), _read_vectors)
+_GENDER = "words that say a gender"
+_ENTAILED = partial(_texts, keys=("premise", "right", "wrong"))
 _KINDS: Mapping[str, _Kind] = {
-    "word-order": _Kind(1 / 2, 3 / 4, "sentences in their right order", _in_order, _ask_order, _read_order),
-    "masked-words": _Kind(1 / 4, 5 / 8, "masked words", _masked, _ask_words, _read_words),
-    "related-words": _Kind(1 / 2, 3 / 4, "related words", _triple, _ask_vectors, _read_vectors),
-    "paraphrases": _Kind(1 / 2, 1 / 2, "paraphrases", _triple, _ask_paraphrases, _read_pairs),
-    "inference": _Kind(1 / 3, 1 / 2, "sentence pairs", _labelled, _ask_inference, _read_inference),
-    "antecedents": _Kind(1 / 2, 3 / 4, "pronouns", _antecedent, _ask_antecedents, _read_antecedents),
-    "gender": _Kind(1 / 2, 1 / 2, "words that say a gender", _pronoun, _ask_words, _read_words),
-    "gender-inference": _Kind(1 / 2, 1 / 2, "words that say a gender", _entailed, _ask_entailed, _read_entailed),
-    "gender-words": _Kind(1 / 2, 1 / 2, "words that say a gender", _triple, _ask_vectors, _read_vectors),
+    "word-order": _Kind(
+        1 / 2, 3 / 4, "sentences in their right order", _in_order, _ask_order, PseudoLogLikelihood(), _read_order
+    ),
+    "masked-words": _Kind(1 / 4, 5 / 8, "masked words", partial(_fill, n_wrong=3), *_WORDS),
+    "related-words": _Kind(1 / 2, 3 / 4, "related words", _triple, *_VECTORS),
+    "paraphrases": _Kind(1 / 2, 1 / 2, "paraphrases", _triple, _ask_pairs, PairSimilarity(), _first_is_largest),
+    "inference": _Kind(1 / 3, 1 / 2, "sentence pairs", _labelled, _ask_inference, PairProbabilities(), _read_inference),
+    "antecedents": _Kind(
+        1 / 2, 3 / 4, "pronouns", _antecedent, _ask_antecedents, CoreferenceScores(2, "own"), _read_antecedents
+    ),
+    "gender": _Kind(1 / 2, 1 / 2, _GENDER, partial(_fill, n_wrong=1), *_WORDS),
+    "gender-inference": _Kind(1 / 2, 1 / 2, _GENDER, _ENTAILED, _ask_pairs, PairProbabilities(), _first_is_largest),
+    "gender-words": _Kind(1 / 2, 1 / 2, _GENDER, _triple, *_VECTORS),
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,8 @@ import yaml
 from pytest_genderbias.measurement.control_questions import ability_of
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.suites.controls import read_controls
+from pytest_genderbias.suites.controls import packaged_controls, read_controls
+from pytest_genderbias.suites.query import PairSimilarity
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -211,3 +213,10 @@ def test_genders_are_balanced_in_inference() -> None:
 def test_genders_are_balanced_in_vectors() -> None:
     answers = Counter((second, third) for _, second, third in items("gender-words"))
     assert {(third, second): count for (second, third), count in answers.items()} == answers
+
+
+def test_words_that_are_asked_in_pairs_of_texts_need_as_many_right_answers() -> None:
+    words = packaged_controls("related-words", "en")
+    assert words is not None
+    in_pairs = replace(words, in_pairs=True)
+    assert in_pairs.kind.needed == words.kind.needed and isinstance(in_pairs.question().query, PairSimilarity)
