@@ -7,10 +7,11 @@ Cases are a product of templates and words (:class:`~pytest_genderbias.suites.sp
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,33 +26,40 @@ Facts: TypeAlias = Mapping[str, NDArray[Any]]
 Items: TypeAlias = dict[str, NDArray[np.generic]]
 
 
-class Cases(Protocol):
+class Cases(ABC):
     """Numbered cases that are drawn in units and turned into text."""
 
     @property
+    @abstractmethod
     def n_units(self) -> int:
         """Number of sampling units."""
 
     @property
+    @abstractmethod
     def cases_per_unit(self) -> int:
         """Number of cases that are scored together with one unit."""
 
     @property
     def n_cases(self) -> int:
         """Number of cases in all."""
+        return self.n_units * self.cases_per_unit
 
     def cases_of(self, units: IntArray) -> IntArray:
         """Return the case numbers of the units, unit by unit: shape (len(units) * cases_per_unit,)."""
+        inner = np.arange(self.cases_per_unit, dtype=np.int64)
+        return (units.astype(np.int64)[:, None] * self.cases_per_unit + inner).ravel()
 
+    @abstractmethod
     def sentences(self, cases: IntArray, mask: str = "[MASK]") -> list[tuple[str, ...]]:
         """Return the text of each case, one string a segment."""
 
+    @abstractmethod
     def digest(self) -> str:
         """Return a SHA-256 over everything that can change an answer or a statistic."""
 
 
 @dataclass(frozen=True)
-class TextCases:
+class TextCases(Cases):
     """Texts, sentence pairs or words of a data set.
 
     Attributes:
@@ -83,16 +91,6 @@ class TextCases:
     def n_units(self) -> int:
         """Number of sampling units."""
         return len(self.texts) // self.cases_per_unit
-
-    @property
-    def n_cases(self) -> int:
-        """Number of cases in all."""
-        return len(self.texts)
-
-    def cases_of(self, units: IntArray) -> IntArray:
-        """Return the case numbers of the units, unit by unit."""
-        inner = np.arange(self.cases_per_unit, dtype=np.int64)
-        return (units.astype(np.int64)[:, None] * self.cases_per_unit + inner).ravel()
 
     def sentences(self, cases: IntArray, mask: str = "[MASK]") -> list[tuple[str, ...]]:
         """Return the text of each case."""

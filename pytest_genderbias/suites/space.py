@@ -50,7 +50,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class CaseSpace:
+class CaseSpace(Cases):
     """All cases of a suite. The first ``unit_axes`` axes make the sampling units; the rest is scored with each unit."""
 
     templates: tuple[Template, ...]
@@ -76,16 +76,6 @@ class CaseSpace:
         """Number of cases that are scored together with one unit."""
         return math.prod(axis.size for axis in self.axes[self.unit_axes :])
 
-    @property
-    def n_cases(self) -> int:
-        """Number of cases in the whole suite."""
-        return self.n_units * self.cases_per_unit
-
-    def cases_of(self, units: IntArray) -> IntArray:
-        """Return the case numbers of the units, unit by unit: shape (len(units) * cases_per_unit,)."""
-        inner = np.arange(self.cases_per_unit, dtype=np.int64)
-        return (units.astype(np.int64)[:, None] * self.cases_per_unit + inner).ravel()
-
     def digest(self) -> str:
         """Return a SHA-256 over templates, words and axes."""
         digest = hashlib.sha256(repr((self.templates, sorted(self.words.items()), self.unit_axes)).encode())
@@ -94,21 +84,15 @@ class CaseSpace:
             digest.update(axis.choices.tobytes())
         return digest.hexdigest()
 
-    def digits(self, cases: IntArray) -> list[IntArray]:
+    def digits(self, cases: IntArray) -> tuple[IntArray, ...]:
         """Return the position of each case on each axis: one array of shape (len(cases),) an axis."""
-        rest, digits = cases, []
-        for axis in reversed(self.axes):
-            rest, digit = np.divmod(rest, axis.size)
-            digits.append(digit)
-        return digits[::-1]
+        return np.unravel_index(cases, [axis.size for axis in self.axes])
 
     def columns(self, cases: IntArray) -> dict[str, IntArray]:
         """Return, for each slot and for ``template``, the index of the value that each case has."""
-        values: dict[str, IntArray] = {}
+        values: dict[str, IntArray] = {TEMPLATE: np.zeros(len(cases), dtype=np.int64)}
         for axis, digit in zip(self.axes, self.digits(cases), strict=True):
-            for position, column in enumerate(axis.columns):
-                values[column] = axis.choices[digit, position]
-        values.setdefault(TEMPLATE, np.zeros(len(cases), dtype=np.int64))
+            values |= dict(zip(axis.columns, axis.choices[digit].T, strict=True))
         return values
 
     def sentences(self, cases: IntArray, mask: str = "[MASK]") -> list[tuple[str, ...]]:
@@ -159,15 +143,11 @@ def product(columns: Sequence[IntArray]) -> IntArray:
     [[0, 5], [0, 6], [0, 7], [1, 5], [1, 6], [1, 7]]
     """
     refuse_too_many([len(column) for column in columns])
-    rest, rows = np.arange(math.prod(len(column) for column in columns), dtype=np.int64), []
-    for column in reversed(columns):
-        rest, digit = np.divmod(rest, len(column))
-        rows.append(column[digit])
-    return np.stack(rows[::-1], axis=1)
+    return np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1).reshape(-1, len(columns))
 
 
 @dataclass(frozen=True)
-class AskedPairs:
+class AskedPairs(Cases):
     """The questions about pairs, in the orders of their options. A unit is a pair; its cases are the orders.
 
     Messages are made when they are asked for: a suite can have millions of pairs.
@@ -191,15 +171,6 @@ class AskedPairs:
     def cases_per_unit(self) -> int:
         """Number of orders."""
         return self.orders
-
-    @property
-    def n_cases(self) -> int:
-        """Number of messages."""
-        return self.pairs.n_units * self.orders
-
-    def cases_of(self, units: IntArray) -> IntArray:
-        """Return the case numbers of the units, unit by unit."""
-        return (units.astype(np.int64)[:, None] * self.orders + np.arange(self.orders)).ravel()
 
     def sentences(self, cases: IntArray, mask: str = "[MASK]") -> list[tuple[str, ...]]:
         """Return the message of each case."""
