@@ -32,11 +32,9 @@ _PieceKey = tuple[str, str, str, int]
 
 @dataclass(frozen=True)
 class PartBlock:
-    """Consecutive parts whose ids depend on one index: the word of a slot, the choice of an axis, or none (``index`` is
-    empty).
-    """
+    """A part of a row, whose ids depend on the word of a slot, or on nothing (``slot`` is empty)."""
 
-    index: str
+    slot: str
     table: IdArray  # (choices, longest)
     lengths: NDArray[np.int64]  # (choices,)
     scored: bool = False
@@ -53,29 +51,19 @@ class TokenLayout:
             self.note = "token ids from the tokenizer, sentence by sentence: it gives no offsets"
             return
         try:
-            by_slot = _read_parts(space, encoder, scored)
-            wrong = _first_disagreement(space, encoder, by_slot)
+            self._blocks = _read_parts(space, encoder, scored)
+            wrong = _first_disagreement(space, encoder, self._blocks)
         except PartsError:
             wrong = "its tokens do not follow the words"
-        if wrong is None:
-            self._blocks = [_merge_axes(space, blocks) for blocks in by_slot]
-        else:
+        if wrong is not None:
             self.note = f"token ids from the tokenizer, sentence by sentence: rows built from words differ ({wrong})"
 
     def rows(self, cases: IntArray) -> TokenRows:
         """Return the token rows of the cases, equal to those of the tokenizer for whole sentences."""
         if self.note is not None:
             return encode_cases(self.encoder, self.space, cases, self.scored)
-        columns = self.space.columns(cases)
-        templates = columns[TEMPLATE]
-        index = dict(columns)
-        index.update({f"axis {i}": digit for i, digit in enumerate(self.space.digits(cases))})
-        if len(self._blocks) == 1:
-            packed, lengths, start, length = assemble(self._blocks[0], index, len(cases), self.encoder.pad_id)
-            return unpack(packed, lengths, self.encoder, start, length)
-        return self._mixed(templates, index)
-
-    def _mixed(self, templates: IntArray, index: Mapping[str, IntArray]) -> TokenRows:
+        index = self.space.columns(cases)
+        templates = index[TEMPLATE]
         parts = []
         for t in np.unique(templates):
             rows = np.flatnonzero(templates == t)
@@ -94,17 +82,15 @@ class TokenLayout:
 def assemble(
     blocks: Sequence[PartBlock], index: Mapping[str, IntArray], n: int, pad: int
 ) -> tuple[IdArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Build rows from blocks: return packed ids (n, longest), lengths, and the start and length of the scored block.
+    """Build rows from blocks and the number of the word in each slot: return packed ids (n, longest), lengths, and the
+    start and length of the scored block.
 
     Each block writes its whole padded table row. The next block overwrites the excess, and the excess of the last
     becomes padding.
     """
-    sizes: list[NDArray[np.int64]] = [
-        block.lengths[index[block.index]] if block.index else np.broadcast_to(block.lengths, n) for block in blocks
-    ]
-    lengths = np.zeros(n, dtype=np.int64)
-    for size in sizes:
-        lengths += size
+    index = {**index, "": np.zeros(n, dtype=np.int64)}
+    sizes = [block.lengths[index[block.slot]] for block in blocks]
+    lengths: NDArray[np.int64] = np.sum(sizes, axis=0)
     width = int(lengths.max(initial=0)) + max((block.table.shape[1] for block in blocks), default=0)
     out = np.empty((n, width), dtype=np.int32)
     flat, row = out.reshape(-1), np.arange(n, dtype=np.int64) * width
@@ -112,23 +98,22 @@ def assemble(
     start: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
     length: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
     for block, size in zip(blocks, sizes, strict=True):
-        for column in range(block.table.shape[1]):
-            values = block.table[:, column]
-            flat[row + at + column] = values[index[block.index]] if block.index else values[0]
+        for column, values in enumerate(block.table.T):
+            flat[row + at + column] = values[index[block.slot]]
         if block.scored:
-            start, length = at.copy(), np.asarray(size, dtype=np.int64)
+            start, length = at, size
         at = at + size
     out = np.ascontiguousarray(out[:, : int(lengths.max(initial=0))])
     out[np.arange(out.shape[1]) >= lengths[:, None]] = pad
     return out, lengths, start, length
 
 
-def _block(index: str, rows: Sequence[IdArray], scored: bool = False) -> PartBlock:
+def _block(slot: str, rows: Sequence[IdArray], scored: bool = False) -> PartBlock:
     lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
     table = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int32)
     for i, row in enumerate(rows):
         table[i, : len(row)] = row
-    return PartBlock(index, table, lengths, scored)
+    return PartBlock(slot, table, lengths, scored)
 
 
 def _read_parts(space: CaseSpace, encoder: RowEncoder, scored: str | None) -> list[list[PartBlock]]:
@@ -233,41 +218,3 @@ def _first_disagreement(space: CaseSpace, encoder: RowEncoder, blocks: Sequence[
             if not np.array_equal(encoder.packed(encoding), packed[i, : lengths[i]]):
                 return repr(" / ".join(sentences[i]))
     return None
-
-
-def _merge_axes(space: CaseSpace, blocks: Sequence[PartBlock]) -> list[PartBlock]:
-    """Join neighbouring blocks that depend on one axis only (verb, article and object), so that rows have few
-    blocks.
-    """
-    axis_of = {column: i for i, axis in enumerate(space.axes) for column in axis.columns}
-    merged: list[PartBlock] = []
-    run: list[PartBlock] = []
-
-    def close() -> None:
-        if run:
-            merged.append(_join(space, run, axis_of))
-            run.clear()
-
-    for block in blocks:
-        axes = {axis_of[b.index] for b in [*run, block] if b.index}
-        if block.scored or len(axes) > 1:
-            close()
-        if block.scored:
-            merged.append(block)
-        else:
-            run.append(block)
-    close()
-    return merged
-
-
-def _join(space: CaseSpace, run: Sequence[PartBlock], axis_of: Mapping[str, int]) -> PartBlock:
-    if len(run) == 1:
-        return run[0]
-    axes = {axis_of[block.index] for block in run if block.index}
-    if not axes:
-        return _block("", [np.concatenate([block.table[0, : block.lengths[0]] for block in run])])
-    number = axes.pop()
-    axis = space.axes[number]
-    index = {column: axis.choices[:, i] for i, column in enumerate(axis.columns)}
-    packed, lengths, _, _ = assemble(run, index, axis.size, 0)
-    return PartBlock(f"axis {number}", packed, lengths)
