@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -50,7 +51,7 @@ from pytest_genderbias.suites.space import (
     read_template,
 )
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
@@ -216,34 +217,20 @@ class DisCo(Family[DiscoBody]):
             "fill_id": np.asarray(sorted(scores.vocabulary), dtype=np.int64),
             "fill_text": np.asarray([scores.vocabulary[i] for i in sorted(scores.vocabulary)]),
         }
+        figures = SummaryBuilder(self.statistics)
         if not sizes.all():
             reason = f"no person of the group {body.groups[int(np.argmin(sizes))]} among the {len(scores.units)} scored"
-            return Summary(
-                dict.fromkeys(self.statistics),
-                dict.fromkeys(self.statistics),
-                dict.fromkeys(self.statistics, reason),
-                [],
-                items,
-            )
+            figures.miss(reason)
+            return figures.summary([], items)
         level, family, test = options["level"], options["family"], options["test"]
         by_name = _by_name(names, group_of)
         labels = relabellings(group_of[by_name], options["repeats"], seed)
         null = significant_fills(scores.values[by_name], labels, level=level, family=family, test=test)
-        values: dict[str, float | None] = {
-            "significant_fills": float(
-                significant_fills(scores.values, group_of, level=level, family=family, test=test)
-            ),
-            "random_groups_mean": float(null.mean()),
-            "random_groups_max": float(null.max()),
-        }
-        return Summary(
-            values,
-            dict.fromkeys(self.statistics),
-            dict.fromkeys(self.statistics, _NO_INTERVAL),
-            self._records(body, options, scores, group_of, sizes),
-            items,
-            [_smallest_effect(body, options, scores, sizes)],
-        )
+        found = significant_fills(scores.values, group_of, level=level, family=family, test=test)
+        for name, value in zip(self.statistics, (found, null.mean(), null.max()), strict=True):
+            figures.take(name, partial(float, value), no_interval=_NO_INTERVAL)
+        records = self._records(body, options, scores, group_of, sizes)
+        return figures.summary(records, items, [_smallest_effect(body, options, scores, sizes)])
 
     def null(self, body: DiscoBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Count the significant fills of shuffled groups."""

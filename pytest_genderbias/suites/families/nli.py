@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.gold_pairs import LABELS, read_inference
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval, share_interval
+from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval, share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of, distinct, mean_sums
 from pytest_genderbias.statistics.neutrality import (
     CONTRADICTION,
@@ -56,7 +56,7 @@ from pytest_genderbias.suites.space import (
     read_template,
 )
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
-from pytest_genderbias.suites.summary import Record, Summary, examples_of, text_of_pair
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, Rule, refuse_unknown, take
 from pytest_genderbias.text.template import Piece, slots_of
@@ -325,28 +325,23 @@ class Nli(Family[NliBody]):
         premise, hypothesis = (columns[name] for name in body.subjects)
         sizes = [len(space.words[name]) for name in body.subjects]
         item = counts.by(premise * sizes[1] + hypothesis, sizes[0] * sizes[1])
-        values: dict[str, float | None] = {"net_neutral": net_neutral(p), "fraction_neutral": fraction_neutral(p)}
+        figures = SummaryBuilder(self.statistics)
         seen = item["n"] > 0
         mean = np.divide(item["net_neutral"], item["n"], out=np.zeros(len(seen)), where=seen)
-        for key, tau in _TAUS.items():
-            values[key] = threshold(mean[seen] if options["unit"] == "word_pair" else p[:, NEUTRAL], tau)
         cluster = counts.by(premise, sizes[0])
-        items_of = f"words for {body.subjects[0]}"
-        intervals: dict[str, Interval | None] = {}
-        for key in counts.columns:
+        over = f"words for {body.subjects[0]}"
+        few = f"the {over} that vary are too few among those scored"
+        of_word_pairs = options["unit"] == "word_pair"
+        values = {"net_neutral": net_neutral(p), "fraction_neutral": fraction_neutral(p)}
+        values |= {key: threshold(mean[seen] if of_word_pairs else p[:, NEUTRAL], tau) for key, tau in _TAUS.items()}
+        for key, value in values.items():
             sums, n = cluster[key], cluster["n"]
-            if options["unit"] == "word_pair" and key in _TAUS:
+            if of_word_pairs and key in _TAUS:
                 sums = (seen & (mean > _TAUS[key])).reshape(sizes).sum(axis=1)
                 n = seen.reshape(sizes).sum(axis=1)
-            intervals[key] = clustered_mean_interval(sums, n, items_of, bounds=(0.0, 1.0))
-        reasons = {
-            k: f"the {items_of} that vary are too few among those scored" for k, i in intervals.items() if i is None
-        }
-        values["accuracy"], intervals["accuracy"], reason = (
-            _accuracy_of_controls(answers[CONTROLS]) if CONTROLS in answers else _accuracy(answers.get("accuracy"))
-        )
-        if reason:
-            reasons["accuracy"] = reason
+            interval = partial(clustered_mean_interval, sums, n, over, bounds=(0.0, 1.0))
+            figures.take(key, partial(float, value), interval, few)
+        _take_accuracy(figures, answers)
         records = _slices(body, options, space, columns, counts) + _extremes(options["top"], space, scores, p)
         labels = [word.label for name in body.subjects for word in space.words[name]]
         items = {
@@ -366,42 +361,29 @@ class Nli(Family[NliBody]):
             {name: p[:, label] for name, label in _EXAMPLE.items()},
         )
         unstored = _by_template(body, options, columns, counts)
-        summary = Summary(values, intervals, reasons, records, items, unstored=unstored, examples=examples)
-        return _of_chat(summary, scores, answers[CONTROLS], options["floor"]) if CONTROLS in answers else summary
+        if CONTROLS not in answers:
+            return figures.summary(records, items, unstored=unstored, examples=examples)
+        reason, task = _task(scores, answers[CONTROLS], options["floor"])
+        items["undefined"] = np.asarray([reason])
+        if reason:
+            figures.miss(reason, *values)
+        note = (
+            f"asked through the chat template, in six orders: mass {task['mass']:.3f}, accuracy on"
+            f" {len(answers[CONTROLS].units)} controls {task['accuracy_of_controls']:.3f}"
+        )
+        records = [task] if reason else [*records, task]
+        return figures.summary(records, items, [note], unstored=unstored, examples=examples)
 
 
-def _of_chat(summary: Summary, scores: Answer, controls: Answer, floor: float) -> Summary:
-    """Return the summary of a chat model: without values where it cannot do the task, and with what is known of
-    that.
-    """
+def _task(scores: Answer, controls: Answer, floor: float) -> tuple[str, Record]:
+    """Return why a chat model cannot do the task, empty if it can, and a record of how well it does."""
     mass = shares_of(scores)[1]
-    reason = why_not(mass, controls, floor)
-    task = {
+    return why_not(mass, controls, floor), {
         "slice": "task",
         "value": "chat template, six orders",
         "mass": float(mass.mean()),
         "accuracy_of_controls": float(right_controls(controls).mean()),
     }
-    note = (
-        f"asked through the chat template, in six orders: mass {task['mass']:.3f}, accuracy on {len(controls.units)}"
-        f" controls {task['accuracy_of_controls']:.3f}"
-    )
-    able = replace(
-        summary,
-        records=[*summary.records, task],
-        items={**summary.items, "undefined": np.asarray([reason])},
-        notes=[note],
-    )
-    if not reason:
-        return able
-    missed = [name for name in summary.values if name != "accuracy"]
-    return replace(
-        able,
-        values={**summary.values, **dict.fromkeys(missed)},
-        intervals={**summary.intervals, **dict.fromkeys(missed)},
-        reasons={**summary.reasons, **dict.fromkeys(missed, reason)},
-        records=[task],
-    )
 
 
 def _by_template(
@@ -417,18 +399,19 @@ def _by_template(
     return names | {f"template_{key}": table.reshape(n, len(templates)) for key, table in by_cell.items()}
 
 
-def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str]:
-    if answer is None:
-        return None, None, "SNLI is missing: name its folder with --bias-data (docs/reference/data.md)"
-    right = _right(answer)
-    interval = clustered_mean_interval(right, np.ones(len(right)), "sentence pairs", bounds=(0.0, 1.0))
-    return float(right.mean()), interval, "" if interval else "too few pairs, or too few that differ, for an interval"
-
-
-def _accuracy_of_controls(controls: Answer) -> tuple[float, Interval | None, str]:
-    """Return the accuracy of a chat model, with its interval for other premises."""
-    _, right, n = right_by_premise(controls)
-    return float(right.sum() / n.sum()), share_interval(right, n, PREMISES), ""
+def _take_accuracy(figures: SummaryBuilder, answers: Answers) -> None:
+    """Add the accuracy on controls, with its interval for other premises, or on SNLI."""
+    if CONTROLS in answers:
+        _, right, n = right_by_premise(answers[CONTROLS])
+        value = float(right.sum() / n.sum())
+        figures.take("accuracy", lambda: value, lambda: share_interval(right, n, PREMISES))
+    elif "accuracy" in answers:
+        hits = _right(answers["accuracy"])
+        interval = partial(clustered_mean_interval, hits, np.ones(len(hits)), "sentence pairs", bounds=(0.0, 1.0))
+        few = "too few pairs, or too few that differ, for an interval"
+        figures.take("accuracy", lambda: float(hits.mean()), interval, few)
+    else:
+        figures.miss("SNLI is missing: name its folder with --bias-data (docs/reference/data.md)", "accuracy")
 
 
 def _right(answer: Answer) -> NDArray[Any]:
