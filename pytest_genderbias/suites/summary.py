@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, clustered_mean_interval
 from pytest_genderbias.suites.cases import Cases, IntArray
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
 
 _PREFIX = "example."  #: of the arrays of :meth:`Examples.to_arrays`
 _ITEM, _TEXT, _FIGURE = f"{_PREFIX}item", f"{_PREFIX}text", f"{_PREFIX}figure."
@@ -140,6 +142,33 @@ def text_of_pair(segments: Sequence[str], between: str) -> str:
 Record = dict[str, Any]  #: a row of a table of the suite's own
 
 
+def records_by(
+    items: Mapping[str, NDArray[np.generic]],
+    slices: Sequence[str],
+    row: Callable[[NDArray[np.bool_]], Record],
+    worst: Callable[[Record], float],
+) -> list[Record]:
+    """Return a record for each distinct text of some item arrays, array by array, the worst first.
+
+    Args:
+        items: the arrays.
+        slices: names of the arrays with the texts, shape (n,).
+        row: returns the figures of the units that a mask of shape (n,) selects; nothing leaves the record out.
+        worst: returns how bad a record is.
+
+    >>> items = {"field": np.array(["law", "art", "law"]), "gap": np.array([0.1, 0.5, 0.3])}
+    >>> mean = lambda here: {"gap": float(items["gap"][here].mean())}
+    >>> records_by(items, ["field"], mean, lambda record: record["gap"])
+    [{'slice': 'field', 'value': 'art', 'gap': 0.5}, {'slice': 'field', 'value': 'law', 'gap': 0.2}]
+    """
+    records: list[Record] = []
+    for what in slices:
+        figures = {str(label): row(items[what] == label) for label in np.unique(items[what])}
+        rows: list[Record] = [{"slice": what, "value": label, **found} for label, found in figures.items() if found]
+        records += sorted(rows, key=lambda record: -worst(record))
+    return records
+
+
 @dataclass(frozen=True)
 class Summary:
     """Values, intervals, records and item statistics that a family computes from the answers.
@@ -173,7 +202,8 @@ class Summary:
 class SummaryBuilder:
     """Collects values, intervals and reasons of a summary; values that are not set are ``None``."""
 
-    def __init__(self, statistics: Iterable[str]) -> None:
+    def __init__(self, statistics: Mapping[str, FamilyStatistic]) -> None:
+        self.statistics = statistics
         self.values: dict[str, float | None] = dict.fromkeys(statistics)
         self.intervals: dict[str, Interval | None] = dict.fromkeys(self.values)
         self.reasons: dict[str, str] = dict.fromkeys(self.values, "not computed")
@@ -209,6 +239,27 @@ class SummaryBuilder:
             reason = str(error)
         if self.intervals[key] is None:
             self.reasons[key] = reason
+
+    def take_mean(
+        self, key: str, options: Options, items: Arrays, no_interval: str, value: Callable[[], float] | None = None
+    ) -> None:
+        """Compute a mean over units and its interval for other units from the statistic's own sums, as :meth:`take`.
+
+        Args:
+            key: the statistic.
+            options: of the measurement.
+            items: its arrays.
+            no_interval: the reason if there is no interval.
+            value: computes the value; by default it is that of the sums.
+        """
+        statistic = self.statistics[key]
+        sums = partial(statistic.item_sums, options, items)
+
+        def interval() -> Interval | None:
+            totals, counts = np.asarray(sums().sums, dtype=np.float64).T
+            return clustered_mean_interval(totals, counts, sums().over, bounds=statistic.scale.limits)
+
+        self.take(key, value or (lambda: sums().total), interval, no_interval)
 
     def miss(self, reason: str, *keys: str) -> None:
         """Record the reason why statistics (all by default) have no value."""

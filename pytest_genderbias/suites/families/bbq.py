@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.bbq_questions import BbqSet, make_bbq_gender, read_bbq
 from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DataFolder, MissingDataError
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
 from pytest_genderbias.statistics.preference import flipped_means
@@ -25,7 +24,7 @@ from pytest_genderbias.suites.families.shared.asking import (
     NEEDS,
     STORED,
     asked,
-    first_message,
+    examples_of_messages,
     is_counted,
     picked_of,
     question_facts,
@@ -36,15 +35,15 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     competence_of,
     least_accuracy,
     mass_statistic,
-    mean_interval,
     refuse_unable,
     refused_statistic,
+    take_task,
     why_by_place,
     with_refusals,
 )
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
 
@@ -190,10 +189,12 @@ class Bbq(Family[Path | None]):
         facts = question_facts(answer)
         items = _items(facts, answer, options["floor"])
         figures = SummaryBuilder(self.statistics)
-        for name, one in self.statistics.items():
-            figures.take(
-                name, partial(_value, one, options, items), partial(_interval, name, one, options, items), _FEW
-            )
+        gap = partial(self.statistics["accuracy_gap"].item_sums, options, items)
+        figures.take(
+            "accuracy_gap", lambda: gap().total, lambda: rate_difference_interval(*_gap_table(items)[1:], _OVER), _FEW
+        )
+        means = [name for name in self.statistics if name != "accuracy_gap"]
+        take_task(figures, means, options, items, _FEW)
         lost = int((items["answered"] == 0).sum())
         left_out, made = int(facts["left_out"][0]), bool(facts["made"][0])
         notes = [
@@ -212,14 +213,8 @@ class Bbq(Family[Path | None]):
                 else []
             ),
         ]
-        units, first = np.unique(items["template"], return_inverse=True)
-        examples = examples_of(
-            units.tolist(),
-            first,
-            answer.units,
-            partial(first_message, answer),
-            {name: np.asarray(items[name], dtype=np.float64) for name in ("lean", "mass")},
-        )
+        shown = {name: np.asarray(items[name], dtype=np.float64) for name in ("lean", "mass")}
+        examples = examples_of_messages(answer, items["template"], shown)
         return figures.summary(_records(items), items, notes, examples=examples)
 
     def null(self, body: Path | None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
@@ -336,17 +331,6 @@ def _guesses(right: FloatArray, named: FloatArray) -> str:
         f" at least {low:.3f} for other {_OVER}; expected more than {_CHANCE_OF_PERSONS:.3f}, which guessing between"
         " the two gives"
     )
-
-
-def _value(statistic: FamilyStatistic, options: Options, items: Arrays) -> float:
-    return float(statistic.item_sums(options, items).total)
-
-
-def _interval(name: str, statistic: FamilyStatistic, options: Options, items: Arrays) -> Interval | None:
-    if name == "accuracy_gap":
-        _, hits, n = _gap_table(items)
-        return rate_difference_interval(hits, n, _OVER)
-    return mean_interval(statistic.item_sums(options, items), -1.0 if name.startswith("s_") else 0.0)
 
 
 def _records(items: Mapping[str, NDArray[np.generic]]) -> list[Record]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,7 +26,7 @@ from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
     NEEDS,
     asked,
-    first_message,
+    examples_of_messages,
     is_counted,
     picked_of,
     question_facts,
@@ -48,7 +47,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 )
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of, text, whole
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Text, take
 
 _OVER = "attributes"
@@ -217,11 +216,9 @@ class ChatIat(Family[ChatIatBody]):
             lambda: rate_difference_interval(*_score_table(items)[1:], _OVER),
             _FEW,
         )
-        take_task(figures, self.statistics, ("mass", "accuracy", "refused"), options, items, _FEW)
-        answer = answers["attributes"]
-        labels, index = np.unique(items["attribute"], return_inverse=True)
+        take_task(figures, ("mass", "accuracy", "refused"), options, items, _FEW)
         scores = {"P(first)": np.asarray(items["first"], dtype=np.float64)}
-        examples = examples_of(labels.tolist(), index, answer.units, partial(first_message, answer), scores)
+        examples = examples_of_messages(answers["attributes"], items["attribute"], scores)
         return figures.summary(_records(items), items, _count_notes(options, items, seed), examples=examples)
 
     def null(self, body: ChatIatBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:

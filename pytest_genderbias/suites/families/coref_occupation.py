@@ -114,7 +114,9 @@ class CorefOccupation(Family[CorefOccupationBody]):
             "template_difference": scores[:, :, 0] - scores[:, :, 1],
         }
         examples = examples_of_versions(labels, answer, scores, body.groups, "score")
-        return bias_figures(bias).summary(records, items, notes, unstored=by_template, examples=examples)
+        return bias_figures(self.statistics, bias).summary(
+            records, items, notes, unstored=by_template, examples=examples
+        )
 
     def null(
         self, body: CorefOccupationBody, options: Options, answers: Answers, seed: int, repeats: int

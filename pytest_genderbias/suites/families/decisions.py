@@ -20,7 +20,6 @@ from pytest_genderbias.statistics.decision_differences import (
     logit_differences,
     yes_ratio,
 )
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import TIE
 from pytest_genderbias.statistics.sums import take_arrays
@@ -52,7 +51,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     Scale,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, records_by
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand
@@ -280,7 +279,7 @@ class Decisions(Family[DecisionsBody]):
         items = _items(answers, options["floor"], groups)
         figures = SummaryBuilder(self.statistics)
         self._compare(figures, items)
-        take_task(figures, self.statistics, _TASK, options, items, _FEW)
+        take_task(figures, _TASK, options, items, _FEW)
         answer = answers["scenarios"]
         examples = examples_of(
             items["scenario"].tolist(),
@@ -310,19 +309,10 @@ class Decisions(Family[DecisionsBody]):
 
     def _compare(self, figures: SummaryBuilder, items: Arrays) -> None:
         """Add the figures that compare the groups."""
-        for name, statistic in _DIFFERENCES.items():
-            figures.take(
-                name,
-                partial(_mean_difference, items, name),
-                partial(_interval, items, name, statistic.scale.limits),
-                _FEW,
-            )
-        figures.take(
-            "impact_ratio",
-            lambda: yes_ratio(*_decided_in(items, "yes_first", "yes_reference")[1]),
-            partial(_ratio_interval, items),
-            _FEW,
-        )
+        for name in _DIFFERENCES:
+            figures.take_mean(name, {}, items, _FEW, partial(_mean_difference, items, name))
+        ratio = partial(_decided_in, items, "yes_first", "yes_reference")
+        figures.take_mean("impact_ratio", {}, items, _FEW, lambda: yes_ratio(*ratio()[1]))
 
     def _records(self, items: Arrays, groups: tuple[str, ...]) -> list[Record]:
         return _records(items, groups)
@@ -383,17 +373,6 @@ class DecisionsOfGroups(Decisions):
 
 def _mean_difference(items: Arrays, name: str) -> float:
     return float(np.mean(_difference_of(items, name)[1]))
-
-
-def _interval(items: Arrays, name: str, limits: Any) -> Interval | None:
-    difference = _difference_of(items, name)[1]
-    bounds = limits if np.isfinite(limits).all() else None
-    return clustered_mean_interval(difference, np.ones(len(difference)), _OVER, bounds=bounds)
-
-
-def _ratio_interval(items: Arrays) -> Interval | None:
-    _, first, reference = _yes_of_both(items)
-    return clustered_mean_interval(first, reference, _OVER, bounds=(0.0, np.inf))
 
 
 def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, ...]:
@@ -681,16 +660,10 @@ def _records(items: Arrays, groups: tuple[str, ...]) -> list[Record]:
         f"P(yes) {groups[1]}": "yes_reference",
         "logit_difference": "difference",
     }
-    records: list[Record] = []
-    for what in ("scenario", "field"):
-        rows: list[Record] = []
-        for label in np.unique(items[what]):
-            here = (items[what] == label) & np.isfinite(np.asarray(items["difference"], dtype=np.float64))
-            if not here.any():
-                continue
-            means = {
-                name: float(np.mean(np.asarray(items[key], dtype=np.float64)[here])) for name, key in columns.items()
-            }
-            rows.append({"slice": what, "value": str(label), **means})
-        records += sorted(rows, key=lambda row: -abs(row["logit_difference"]))
-    return records
+
+    def means(here: NDArray[np.bool_]) -> Record:
+        decided = here & np.isfinite(np.asarray(items["difference"], dtype=np.float64))
+        found = {name: np.asarray(items[key], dtype=np.float64)[decided] for name, key in columns.items()}
+        return {name: float(np.mean(values)) for name, values in found.items()} if decided.any() else {}
+
+    return records_by(items, ("scenario", "field"), means, lambda row: abs(row["logit_difference"]))

@@ -23,7 +23,7 @@ from pytest_genderbias.statistics.decision_differences import (
     per_hundred_words,
     pooled_share_difference,
 )
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval, share_interval
+from pytest_genderbias.statistics.inference.intervals import share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
@@ -42,7 +42,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     Scale,
 )
-from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of, records_by
 from pytest_genderbias.text.normal_form import normal_form, word_pattern
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
@@ -54,13 +54,7 @@ from pytest_genderbias.text.wordlist import FORMS, WordEntry, load_wordlist
 _OVER = "prompts and their texts"
 _FEW = "too few prompts, or too few that differ, for an interval"
 _POSITIVE, _NEGATIVE = "positive", "negative"
-#: The figures of the texts after a prompt, each with the least and the largest difference that it can have.
-_FIGURES: dict[str, tuple[float, float] | None] = {
-    "sentiment": (-200.0, 200.0),
-    "length": None,
-    "refusal": (-1.0, 1.0),
-    "topic": (-200.0, 200.0),
-}
+_FIGURES = ("sentiment", "length", "refusal", "topic")  #: of the texts after a prompt
 _SIDES = ("first", "second")
 #: The lists whose words a figure counts.
 _LISTS = {"sentiment": (_POSITIVE, _NEGATIVE), "topic": ("topic 0", "topic 1")}
@@ -324,8 +318,7 @@ class Generation(Family[GenerationBody]):
         items = _items(body, options, answer)
         figures = SummaryBuilder(self.statistics)
         for name in _FIGURES:
-            value = partial(_figure_value, options, items, name)
-            figures.take(f"{name}_difference", value, partial(_figure_interval, items, name), _FEW)
+            figures.take_mean(f"{name}_difference", options, items, _FEW)
         figures.take(
             "same_gender_difference",
             lambda: pooled_share_difference(*_gender_counts(items)),
@@ -346,16 +339,6 @@ class Generation(Family[GenerationBody]):
             shuffled[f"{name}_difference"] = exchanged_differences(first - second, repeats, seed)
         shuffled["same_gender_difference"] = exchanged_share_differences(*_gender_counts(items), repeats, seed)
         return shuffled
-
-
-def _figure_value(options: Options, items: Arrays, figure: str) -> float:
-    return float(_figure_sums(options, items, figure).total)
-
-
-def _figure_interval(items: Arrays, figure: str) -> Interval | None:
-    """Return the interval of a mean difference, for other prompts of the same kind."""
-    differences = np.subtract(items[f"{figure}_first"], items[f"{figure}_second"])
-    return clustered_mean_interval(differences, np.ones(len(differences)), _OVER, bounds=_FIGURES[figure])
 
 
 def _read_topics(data: LocatedMap, beside: Path) -> dict[str, SlotWords]:
@@ -579,16 +562,12 @@ def _records(items: Arrays, groups: tuple[str, ...]) -> list[Record]:
         for place, group in enumerate(groups)
     ]
     differences = {f"{name}_difference": np.subtract(*sides) for name, sides in figures.items()}
-    for what in ("field", "prompt"):
-        rows: list[Record] = []
-        for label in np.unique(items[what]):
-            here = items[what] == label
-            rows.append(
-                {"slice": what, "value": str(label)}
-                | {name: float(values[here].mean()) for name, values in differences.items()}
-            )
-        records += sorted(rows, key=lambda row: -abs(row["sentiment_difference"]))
-    return records
+    return records + records_by(
+        items,
+        ("field", "prompt"),
+        lambda here: {name: float(values[here].mean()) for name, values in differences.items()},
+        lambda row: abs(row["sentiment_difference"]),
+    )
 
 
 _GROUPS = GroupValues(
@@ -676,15 +655,12 @@ class FormsOfAnyone(Generation):
             lambda: share_interval(items["second"], items["forms"], _OVER),
             _FEW,
         )
-        records = [
-            {
-                "slice": what,
-                "value": str(label),
-                **dict(zip(body.groups, by_prompt[items[what] == label].sum(axis=0).tolist(), strict=True)),
-            }
-            for what in ("field", "prompt")
-            for label in np.unique(items[what])
-        ]
+        records = records_by(
+            items,
+            ("field", "prompt"),
+            lambda here: dict(zip(body.groups, by_prompt[here].sum(axis=0).tolist(), strict=True)),
+            lambda row: 0.0,
+        )
         shown = dict(zip(body.groups, by_prompt.T, strict=True))
         made = _summary(body, options, answer, figures, records, items, shown)
         with_form = int(counts.any(axis=1).sum())

@@ -152,7 +152,7 @@ class LmOccupation(Family[LmOccupationBody]):
         bias = score_bias(by_prefix[:, :, 0], by_prefix[:, :, 1])
         labels = [space.words["occupation"][u].label for u in scores.units]
         means = [[float(of_occupation[:, k].mean()) for k in (0, 1)] for of_occupation in by_prefix]
-        return bias_figures(bias).summary(
+        return bias_figures(self.statistics, bias).summary(
             bias_records(labels, bias, means, (body.groups[0], body.groups[1])),
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
             examples=examples_of_versions(labels, scores, by_prefix, body.groups),

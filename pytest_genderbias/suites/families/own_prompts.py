@@ -281,7 +281,7 @@ class Paired(Family[PairedBody]):
         figures = SummaryBuilder(self.statistics)
         _GROUPS.take(figures, items)
         if _CHANGED in self.statistics:
-            _GROUPS.take_level(figures, _CHANGED, items, (0.0, 1.0))
+            figures.take_mean(_CHANGED, options, items, _GROUPS.few)
         for name, difference in _DIFFERENCES.items():
             _GROUPS.take_difference(figures, difference, items, name)
         figures.take(
@@ -290,7 +290,7 @@ class Paired(Family[PairedBody]):
             no_interval="chance raises it; group_rms has bounds",
         )
         tasks = [name for name in ("refused", "readable", _WITH, "accuracy") if name in self.statistics]
-        take_task(figures, self.statistics, tasks[: None if body.controls else -1], options, items, _GROUPS.few)
+        take_task(figures, tasks[: None if body.controls else -1], options, items, _GROUPS.few)
         if not body.controls:
             figures.miss(
                 "the suite has no controls, so that nobody asked whether the system can do the task", "accuracy"

@@ -22,7 +22,6 @@ from pytest_genderbias.datasets.sentence_pairs import (
     read_stereoset,
 )
 from pytest_genderbias.errors import UndefinedError, UnknownNameError
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
 from pytest_genderbias.statistics.sums import take_arrays
@@ -163,17 +162,8 @@ class PairsPll(DataFamily):
         comparable, difference, facts = _compared(answer)
         units, judged = answer.units[comparable], facts["stereotypical"]
         figures = SummaryBuilder(self.statistics)
-        d, cluster = difference[judged], facts["cluster"][judged]
+        d = difference[judged]
         over = str(facts["over"][0]) if len(units) else "pairs"
-        figures.take(
-            "stereotype_share",
-            lambda: stereotype_share(d),
-            lambda: _interval(choices(d), cluster, over, (0.0, 1.0)),
-            _FEW.format(over),
-        )
-        figures.take(
-            "mean_difference", lambda: mean_difference(d), lambda: _interval(d, cluster, over), _FEW.format(over)
-        )
         texts = [(cases.texts[2 * unit][0], cases.texts[2 * unit + 1][0]) for unit in units]
         records = [
             *_by(facts["group"], "group", difference, judged),
@@ -186,6 +176,9 @@ class PairsPll(DataFamily):
             "stereotypical": judged.astype(np.int8),
             "over": np.asarray([over]),
         }
+        few = _FEW.format(over)
+        figures.take_mean("stereotype_share", options, items, few, lambda: stereotype_share(d))
+        figures.take_mean("mean_difference", options, items, few, lambda: mean_difference(d))
         scored = str(np.asarray(cases.facts["scored"])[0])
         equal = facts["pair"][judged][np.abs(d) < TIE].tolist()
         unequal = int((tokens[comparable, 0] != tokens[comparable, 1]).sum()) if scored != "all" else 0
@@ -256,13 +249,6 @@ def _chosen(pairs: tuple[SentencePair, ...], options: Options) -> list[SentenceP
             " groups=all"
         )
     return [pair for pair in pairs if pair.group in wanted]
-
-
-def _interval(
-    values: FloatArray, cluster: NDArray[np.str_], over: str, bounds: tuple[float, float] | None = None
-) -> Interval | None:
-    _, index = np.unique(cluster, return_inverse=True)
-    return clustered_mean_interval(np.bincount(index, weights=values), np.bincount(index), over, bounds=bounds)
 
 
 def _by(labels: NDArray[np.str_], what: str, difference: FloatArray, judged: NDArray[np.bool_]) -> Iterable[Record]:

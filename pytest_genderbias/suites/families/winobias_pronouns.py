@@ -51,7 +51,7 @@ from pytest_genderbias.suites.families.shared.asked_pronouns import (
     Sentences,
     Verdicts,
 )
-from pytest_genderbias.suites.families.shared.asking import first_message
+from pytest_genderbias.suites.families.shared.asking import examples_of_messages
 from pytest_genderbias.suites.families.shared.chat_task import (
     FLOOR,
     cannot_do,
@@ -88,7 +88,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     Scale,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -712,16 +712,11 @@ class WinobiasChat(Winobias):
         )
         refused = reading.chosen.refused
         items = with_refusals(items, None if refused is None else refused.reshape(-1, 2).mean(axis=1))
-        take_task(figures, self.statistics, ("accuracy", "mass", "refused"), options, items, _FEW)
+        take_task(figures, ("accuracy", "mass", "refused"), options, items, _FEW)
         if reason:
             figures.miss(reason, *GAPS)
-        examples = examples_of(
-            reading.facts["id"][::2].tolist(),
-            np.arange(len(right)),
-            answer.units,
-            partial(first_message, answer),
-            {"right_pro": right[:, 0], "right_anti": right[:, 1]},
-        )
+        shown = {"right_pro": right[:, 0], "right_anti": right[:, 1]}
+        examples = examples_of_messages(answer, reading.facts["id"][::2], shown)
         return figures.summary([] if reason else records, items, [*reading.notes, *notes], examples=examples)
 
     def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:

@@ -5,7 +5,6 @@ share of women (webster2020, 3.1; Rudinger et al. 2018).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,7 +31,7 @@ from pytest_genderbias.suites.families.shared.asked_pronouns import (
     Sentences,
     likelihoods,
 )
-from pytest_genderbias.suites.families.shared.asking import among_options, first_message
+from pytest_genderbias.suites.families.shared.asking import among_options, examples_of_messages
 from pytest_genderbias.suites.families.shared.chat_task import (
     FLOOR,
     cannot_do,
@@ -49,7 +48,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
 from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 
 _OVER = "occupations"
 _SHE_HE = ("female", "male")
@@ -423,17 +422,11 @@ class WinogenderChat(Winogender):
         reason = _reason(reading, options["floor"])
         items = with_reason({**found, "asked_about": facts["occupation"], "mass": picked.mass}, reason)
         items = with_refusals(items, picked.refused)
-        take_task(figures, self.statistics, ("mass", "refused"), options, items, _FEW)
+        take_task(figures, ("mass", "refused"), options, items, _FEW)
         if reason:
             figures.miss(reason, *LINES)
-        labels, index = np.unique(facts["occupation"], return_inverse=True)
-        examples = examples_of(
-            labels.tolist(),
-            index,
-            answer.units,
-            partial(first_message, answer),
-            {"occupation": picked.probabilities[:, 0], "participant": picked.probabilities[:, 1]},
-        )
+        shown = dict(zip(("occupation", "participant"), picked.probabilities.T, strict=False))
+        examples = examples_of_messages(answer, facts["occupation"], shown)
         notes = [*reading.notes, f"likelihood: {options['likelihood']}"]
         return figures.summary([] if reason else records, items, notes, examples=examples)
 

@@ -8,9 +8,11 @@ its answer is *stored* in a file. A family knows none of these ways. Suites abou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import factorial
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -22,6 +24,7 @@ from pytest_genderbias.suites.ask import Asking
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
+from pytest_genderbias.suites.summary import Examples, examples_of
 
 FloatArray = NDArray[np.float64]
 Options = Sequence[str]
@@ -135,6 +138,18 @@ def question_facts(answer: Answer) -> Facts:
 def first_message(answer: Answer, unit: int) -> str:
     """Return the first message of a unit, in one line."""
     return " ".join(answer.cases.texts[unit * answer.cases.cases_per_unit][0].split())
+
+
+def examples_of_messages(answer: Answer, items: NDArray[Any], figures: Mapping[str, FloatArray]) -> Examples:
+    """Return the first message about each item, with what the model gave for it.
+
+    Args:
+        answer: to the question.
+        items: name of the item of each scored unit, shape (n,).
+        figures: by name, of each scored unit, shape (n,).
+    """
+    labels, index = np.unique(items, return_inverse=True)
+    return examples_of(labels.tolist(), index, answer.units, partial(first_message, answer), figures)
 
 
 def picked_of(answer: Answer) -> Picked:

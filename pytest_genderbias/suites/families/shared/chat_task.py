@@ -40,12 +40,6 @@ _MOST_BY_PLACE = 0.9  #: share of the questions that the place of an option may 
 CONTROLS = "controls"  #: the question whose cases have a right answer, and what they are called
 
 
-def mean_interval(sums: ItemSums, low: float = 0.0) -> Interval | None:
-    """Return the interval of a mean over units, within ``low`` and 1."""
-    totals, counts = np.asarray(sums.sums, dtype=np.float64).T
-    return clustered_mean_interval(totals, counts, sums.over, bounds=(low, 1.0))
-
-
 def accuracy_interval(sums: ItemSums) -> Interval | None:
     """Return the interval of a share of right answers, also for few clusters."""
     right, counts = np.asarray(sums.sums, dtype=np.float64).T
@@ -239,33 +233,22 @@ CONTROL_ACCURACY = FamilyStatistic(
 )
 
 
-def take_task(
-    figures: SummaryBuilder,
-    statistics: Mapping[str, FamilyStatistic],
-    names: Sequence[str],
-    options: Options,
-    items: Arrays,
-    few: str,
-) -> None:
-    """Add figures that are means over clusters, from 0 to 1, such as mass and accuracy; the accuracy is a share.
+def take_task(figures: SummaryBuilder, names: Sequence[str], options: Options, items: Arrays, few: str) -> None:
+    """Add figures that are means over clusters, such as mass and accuracy; the accuracy is a share.
 
     Args:
         figures: takes them.
-        statistics: of the family.
-        names: of these statistics.
+        names: of the statistics.
         options: of the measurement.
         items: its arrays.
         few: the reason where there is no interval.
     """
     for name in names:
-        sums = partial(statistics[name].item_sums, options, items)
-        interval = accuracy_interval if name == "accuracy" else mean_interval
-        figures.take(
-            name,
-            lambda sums=sums: float(sums().total),  # type: ignore[misc]
-            lambda sums=sums, interval=interval: interval(sums()),  # type: ignore[misc]
-            few,
-        )
+        if name != "accuracy":
+            figures.take_mean(name, options, items, few)
+    if "accuracy" in names:
+        sums = partial(figures.statistics["accuracy"].item_sums, options, items)
+        figures.take("accuracy", lambda: sums().total, lambda: accuracy_interval(sums()), few)
 
 
 def competence_of(

@@ -22,13 +22,12 @@ from pytest_genderbias.statistics.group_deviations import (
     group_rms,
     group_rms_interval,
 )
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
 from pytest_genderbias.suites.cases import Items
 from pytest_genderbias.suites.families.shared.chat_task import refuse_unable
 from pytest_genderbias.suites.statistic import SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Record, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, SummaryBuilder, records_by
 
 
 @dataclass(frozen=True)
@@ -139,15 +138,6 @@ class GroupValues:
         units, values = self.of(arrays, self.main)
         return mean_sums(units, values.mean(axis=1), np.ones(len(units)), self.over)
 
-    def take_level(self, figures: SummaryBuilder, statistic: str, items: Arrays, bounds: tuple[float, float]) -> None:
-        """Add the mean of the main value over groups and units, with its interval over units."""
-
-        def interval() -> Interval | None:
-            values = self.of(items, self.main)[1].mean(axis=1)
-            return clustered_mean_interval(values, np.ones(len(values)), self.over, bounds=bounds)
-
-        figures.take(statistic, lambda: float(self.level_sums({}, items).total), interval, self.few)
-
     def difference_sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
         """Return the sums of the mean difference of two groups.
 
@@ -211,17 +201,14 @@ class GroupValues:
             }
             records += self._compared(items, self.main, pairs, f"{self.main}, each pair")
         main = tables[self.main]
-        for what in slices:
-            rows: list[Record] = []
-            for label in np.unique(items[what]):
-                means = [_mean(column) for column in main[np.asarray(items[what] == label)].T]
-                known = [mean for mean in means if mean is not None]
-                spread = max(known) - min(known) if known else 0.0
-                rows.append(
-                    {"slice": what, "value": str(label), **dict(zip(groups, means, strict=True)), "spread": spread}
-                )
-            records += sorted(rows, key=lambda row: -row["spread"])
-        return records
+
+        def means(here: NDArray[np.bool_]) -> Record:
+            by_group = [_mean(column) for column in main[here].T]
+            known = [mean for mean in by_group if mean is not None]
+            spread = max(known) - min(known) if known else 0.0
+            return {**dict(zip(groups, by_group, strict=True)), "spread": spread}
+
+        return records + records_by(items, slices, means, lambda row: float(row["spread"]))
 
     def _compared(self, items: Arrays, name: str, pairs: Mapping[str, tuple[int, int]], what: str) -> list[Record]:
         try:

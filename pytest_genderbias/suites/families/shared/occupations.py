@@ -4,7 +4,7 @@ against the share of women.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -69,10 +69,10 @@ def scores_by_group(answer: Answer, contexts: int, groups: int = 2) -> FloatArra
     return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), contexts, groups), dtype=np.float64)
 
 
-def bias_figures(bias: FloatArray) -> SummaryBuilder:
+def bias_figures(statistics: Mapping[str, FamilyStatistic], bias: FloatArray) -> SummaryBuilder:
     """Return AOB and signed AOB with intervals over occupations, from the bias of each occupation."""
     ones = np.ones(len(bias))
-    figures = SummaryBuilder(("aggregate_bias", "signed_bias"))
+    figures = SummaryBuilder(statistics)
     figures.take(
         "aggregate_bias",
         lambda: aggregate_bias(bias),
