@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 #: Maximum number of logits in a batch: 256 MiB of float32.
 MOST_LOGITS = 1 << 26
-_BLOCK = 64  #: vocabulary items in a block; the largest logit of each block is found first
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def best_ids(scores: Tensor, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool
     (array([[1, 2]]), array([ True]))
     """
     # A few more than k show a tie at the edge; a wider tie is settled over the whole row.
-    values, ids = (t.cpu().numpy() for t in top_logits(scores, k + 4))
+    values, ids = (t.cpu().numpy() for t in scores.topk(min(k + 4, scores.shape[1])))
     best = top_ids(values, ids, k)
     for row in np.flatnonzero(values[:, k - 1] == values[:, -1]):
         whole = scores[row].cpu().numpy()[None]
@@ -146,24 +145,3 @@ def top_ids(values: NDArray[np.floating], ids: NDArray[np.int64], k: int) -> NDA
     """
     order = np.lexsort((ids, -values), axis=-1)[:, :k]
     return np.take_along_axis(ids, order, axis=1)
-
-
-def top_logits(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest logits of each row and their ids, as ``torch.topk`` does, which takes four times as long on
-    a CPU.
-
-    The largest logits lie in the k blocks of the vocabulary with the largest maxima, or in the rest at its end.
-    """
-    import torch
-
-    n, size = len(scores), scores.shape[1]
-    cut = size // _BLOCK * _BLOCK
-    if cut < k * _BLOCK:
-        values, ids = scores.topk(min(k, size))
-        return values, ids
-    blocks = torch.unflatten(scores[:, :cut], 1, (-1, _BLOCK)).amax(-1).topk(k).indices
-    within = (blocks[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
-    rest = torch.arange(cut, size, device=scores.device).expand(n, -1)
-    ids = torch.cat([within, rest], dim=1)
-    values, at = scores.gather(1, ids).topk(k)
-    return values, ids.gather(1, at)
