@@ -120,11 +120,23 @@ class Counting:
         self._vocabulary = Vocabulary(fold_case=options["fold_case"])
         self._labels = label_groups(self._vocabulary, body.group_words(options["as_printed"]))
 
-    def files(self, paths: Sequence[str | Path]) -> Counted:
-        """Count the texts in files, read as a stream."""
-        counters = self._counters()
-        size = self._feed_files(paths, counters)
-        return self._scored(size, " and ".join(self._splits(paths)), counters)
+    def count(self, texts: Sequence[str | Path], split: str | None) -> Counted:
+        """Count texts in memory, each as a document, or without the mode ``split`` of the tokeniser those in files."""
+        counters = self._counters(self._labels)
+        size = self._feed(texts, split, counters)
+        counted = Counted(size, split or " and ".join(self._splits(texts)), _results(counters))
+        for context in counters:
+            try:
+                counted.scores[context] = self.scores(counted, context, self._options["group_share"])
+            except UndefinedError as error:
+                counted.reasons[context] = str(error)
+        return counted
+
+    def count_by_pair(self, texts: Sequence[str | Path], split: str | None) -> dict[str, Cooccurrence]:
+        """Count texts, as :meth:`count`, for each pair of gendered words separately, for :meth:`flipped`."""
+        counters = self._counters(self._pair_labels())
+        self._feed(texts, split, counters)
+        return _results(counters)
 
     def split_like(self, paths: Iterable[str | Path]) -> str | None:
         """Return the tokeniser mode of files, to split other texts the same way; None if the files differ or there are
@@ -132,23 +144,6 @@ class Counting:
         """
         splits = [self._options["tokens"]] if self._options["tokens"] != "auto" else self._splits(paths)
         return splits[0] if len(splits) == 1 else None
-
-    def documents(self, documents: Sequence[str], split: str) -> Counted:
-        """Count texts in memory, each as a document."""
-        counters = self._counters()
-        return self._scored(self._feed_documents(documents, split, counters), split, counters)
-
-    def files_by_pair(self, paths: Sequence[str | Path]) -> dict[str, Cooccurrence]:
-        """Count the texts in files for each pair of gendered words separately, for :meth:`flipped`."""
-        counters = self._counters(by_pair=True)
-        self._feed_files(paths, counters)
-        return {context: counter.result() for context, counter in counters.items()}
-
-    def documents_by_pair(self, documents: Sequence[str], split: str) -> dict[str, Cooccurrence]:
-        """Count texts in memory for each pair of gendered words separately, for :meth:`flipped`."""
-        counters = self._counters(by_pair=True)
-        self._feed_documents(documents, split, counters)
-        return {context: counter.result() for context, counter in counters.items()}
 
     def flipped(self, counts: Mapping[str, Cooccurrence], repeats: int, seed: int) -> Iterator[tuple[str, FloatArray]]:
         """Yield context and bias of all words after random exchanges of pairs, shape (part of the repeats, words)."""
@@ -258,9 +253,8 @@ class Counting:
             scorable &= fixed.sum(axis=1) >= self._options["min_count"]
         return scorable
 
-    def _counters(self, by_pair: bool = False) -> dict[str, CooccurrenceCounter]:
+    def _counters(self, labels: NDArray[np.int8]) -> dict[str, CooccurrenceCounter]:
         options = self._options
-        labels = self._pair_labels() if by_pair else self._labels
         groups = -(-int(labels.max()) // 2) * 2
         contexts: dict[str, FixedContext | InfiniteContext] = {
             FIXED: FixedContext(options["k"]),
@@ -282,31 +276,22 @@ class Counting:
             labels[word] = 2 * pair + self._labels[word]
         return labels
 
-    def _feed_files(self, paths: Sequence[str | Path], counters: Mapping[str, CooccurrenceCounter]) -> Size:
-        tokens = self._options["tokens"]
-        sizes = [feed_corpus(path, self._vocabulary, *counters.values(), tokens=tokens) for path in paths]
-        return Size(sum(s.documents for s in sizes), sum(s.tokens for s in sizes))
-
-    def _feed_documents(
-        self, documents: Sequence[str], split: str, counters: Mapping[str, CooccurrenceCounter]
+    def _feed(
+        self, texts: Sequence[str | Path], split: str | None, counters: Mapping[str, CooccurrenceCounter]
     ) -> Size:
+        if split is None:
+            tokens = self._options["tokens"]
+            sizes = [feed_corpus(path, self._vocabulary, *counters.values(), tokens=tokens) for path in texts]
+            return Size(sum(s.documents for s in sizes), sum(s.tokens for s in sizes))
+        documents = [str(text) for text in texts]
         refuse_uncut_replies(documents)
-        tokens = 0
+        n_tokens = 0
         for words in map(TOKENISERS[split], documents):
             ids: Ids = self._vocabulary.ids(words)
-            tokens += len(ids)
+            n_tokens += len(ids)
             for counter in counters.values():
                 counter.feed(ids, [len(ids)])
-        return Size(len(documents), tokens)
-
-    def _scored(self, size: Size, split: str, counters: Mapping[str, CooccurrenceCounter]) -> Counted:
-        counted = Counted(size, split, {key: counter.result() for key, counter in counters.items()})
-        for context in counters:
-            try:
-                counted.scores[context] = self.scores(counted, context, self._options["group_share"])
-            except UndefinedError as error:
-                counted.reasons[context] = str(error)
-        return counted
+        return Size(len(documents), n_tokens)
 
     def _splits(self, paths: Iterable[str | Path]) -> list[str]:
         return sorted({file_tokens(file, self._options["tokens"]) for path in paths for file in corpus_files(path)})
@@ -482,11 +467,8 @@ class Corpus(Family[CorpusBody]):
         """Count, score, and compare with the training text."""
         counting = Counting(body, options)
         generated, beside = _texts(answers)
-        if "texts" in answers:
-            counted = counting.documents(generated, counting.split_like(beside) or _look(generated))
-        else:
-            counted = counting.files([answers["text"].content.path])
-        training = counting.files(beside) if beside else None
+        counted = counting.count(*_source(counting, answers))
+        training = counting.count(beside, None) if beside else None
         figures = SummaryBuilder(self.statistics)
         for context in (FIXED, INFINITE):
             _take_bias(figures, context, counted)
@@ -520,12 +502,9 @@ class Corpus(Family[CorpusBody]):
         there).
         """
         counting = Counting(body, options)
-        generated, beside = _texts(answers)
-        if "texts" in answers:
-            counts = counting.documents_by_pair(generated, counting.split_like(beside) or _look(generated))
-        else:
-            counts = counting.files_by_pair([answers["text"].content.path])
-        training = counting.files(beside) if beside else None
+        _, beside = _texts(answers)
+        counts = counting.count_by_pair(*_source(counting, answers))
+        training = counting.count(beside, None) if beside else None
         values_of: dict[str, list[float]] = {}
         for context, biases in counting.flipped(counts, repeats, seed):
             for bias in biases:
@@ -538,6 +517,18 @@ def _texts(answers: Answers) -> tuple[list[str], Sequence[str]]:
     """Return the generated texts and the files of the training text; either may be empty."""
     generated = [part for sample in answers["texts"].content for part in sample] if "texts" in answers else []
     return generated, answers["training"].content.paths if "training" in answers else ()
+
+
+def _source(counting: Counting, answers: Answers) -> tuple[Sequence[str], str | None]:
+    """Return the texts that are counted and their tokeniser mode, as :meth:`Counting.count` takes them."""
+    if "texts" not in answers:
+        return [answers["text"].content.path], None
+    generated, beside = _texts(answers)
+    return generated, counting.split_like(beside) or _look(generated)
+
+
+def _results(counters: Mapping[str, CooccurrenceCounter]) -> dict[str, Cooccurrence]:
+    return {context: counter.result() for context, counter in counters.items()}
 
 
 def _figures_of(bias: FloatArray, context: str, training: Counted | None, outliers: bool) -> dict[str, float]:
