@@ -164,7 +164,7 @@ def _decider(body, shift, right, seed, ask=None, **changes):
     persons = dict(zip(body.described, range(len(body.groups)), strict=False))
     if body.names:
         for word, entry in zip(body.names.words(), body.names.entries, strict=True):
-            persons[word.label] = body.groups.index(entry.attributes["group"])
+            persons[word.text] = body.groups.index(entry.attributes["group"])
     known = {control.text: control.label for control in body.controls}
 
     def logit(text):

@@ -434,7 +434,7 @@ def _persons(body: DecisionsBody, how: str, ask: Asking) -> tuple[tuple[str, ...
             f" person={'names' if how == 'described' else 'described'}"
         )
     words = [
-        (word.label, entry.attributes["group"])
+        (word.text, entry.attributes["group"])
         for word, entry in zip(body.names.words(), body.names.entries, strict=True)
     ]
     return tuple(tuple(word for word, group in words if group == one) for one in body.groups)

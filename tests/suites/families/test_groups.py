@@ -98,6 +98,23 @@ def test_names_of_intersections_are_groups(tmp_path):
         measure(suite, group_decider(load_suite(suite).body, shifts), cache=None, person="described")
 
 
+def test_ages_of_the_packaged_list_are_groups_of_persons(tmp_path):
+    ages = {"list": "ages", "form": "The {word} person"}
+    suite = write(tmp_path, "decisions", groups=["young", "middle", "old"], names=ages, described=None)
+    planted = group_decider(load_suite(suite).body, np.array([0.3, 0.0, -0.5]))
+    asked = []
+
+    class Records:
+        def answer_log_probs(self, messages, answers):
+            asked.extend(messages)
+            return planted.answer_log_probs(messages, answers)
+
+    found = measure(suite, Records(), cache=None)
+    assert found.value == pytest.approx(rms(np.array([0.3, 0.0, -0.5])), abs=1e-9) and found.n == 44 * 3 * 5 * 2
+    assert records_of(found, "logit against old")["young"]["difference"] == pytest.approx(0.8)
+    assert all(" The " in text and " person " in text for text in asked)
+
+
 def test_a_system_that_declines_for_one_group_of_three_is_seen(tmp_path):
     """In five samples of eight replies; an interval misses one in twenty."""
     suite = three_decisions(tmp_path)
