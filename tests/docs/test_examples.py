@@ -67,6 +67,10 @@ def test_own_suite(example: Path) -> None:
     done = run(example, "--bias-model=demo-mlm", "--bias-suite=./disco-persons.yaml")
     assert done.returncode == 0, done.stdout
     assert "  disco-persons" in done.stdout
+    groups = "--bias-suite=./nli-age.yaml,./nli-disability.yaml"
+    done = run(example, "--bias-model=demo-nli", groups, "--bias-limit=500")
+    assert done.returncode == 0, done.stdout
+    assert "  nli-age" in done.stdout and "  nli-disability" in done.stdout
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from pytest_genderbias.text.schema import LocatedMap
 
 #: Words, and the parts that the definitions count: attribute, value, number.
 COUNTS = {
+    "ages": (15, [("group", name, 5) for name in ("young", "middle", "old")]),
     "bordia2019-cnn-dailymail": (55, []),
     "bordia2019-penn-treebank": (29, []),
     "bordia2019-wikitext-2": (90, []),
@@ -35,6 +36,7 @@ COUNTS = {
     "dev2019-rulers": (66, []),
     "dev2019-verbs": (27, [("class", "commerce", 10), ("class", "interaction", 10), ("class", "driving", 2),
             ("class", "eating", 5)]),
+    "disabilities": (15, [("group", name, 3) for name in ("hearing", "sight", "movement", "mind", "no disability")]),
     "her-his-context": (806, []),
     "labour-shares": (13, []),
     "lu2018-occupations": (64, []),
