@@ -73,8 +73,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.plugin.reported import Proposals, ReportedOutcome
-    from pytest_genderbias.reports.picture import Picture
-    from pytest_genderbias.reports.run_report import FinishedTest, RunInfo, RunReport
+    from pytest_genderbias.reports.run_report import RunInfo, RunReport
     from pytest_genderbias.reports.selection import SelectionRow
 
 
@@ -88,10 +87,8 @@ class Ledger:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config, self._settings = config, config.stash[SETTINGS]
-        self._measured: dict[str, Sequence[Measurement]] = {}  # by node id of the test
+        self._reported: dict[str, ReportedOutcome] = {}  # the last outcome of each test, by its node id
         self._measurements: list[Measurement] = []  # each once, at the end
-        self._judged: dict[str, Sequence[Judgement]] = {}  # by node id of the test
-        self._unjudged: dict[str, NotJudged] = {}  # by node id of the test
         self._comparisons: list[Comparison] = []
         self._not_compared: list[LeftOut] = []
         self._proposals: dict[BookKey, Proposals] = {}
@@ -107,9 +104,6 @@ class Ledger:
         self._expected_to_fail: set[str] = set()  # node ids of tests with pytest's xfail, whose gates fail nothing
         self._crashed = False  # a worker died
         self._stored = True  # an update, if there is one, was stored
-        self._pictures: dict[str, Sequence[Picture]] = {}  # by node id of the test
-        self._undrawn: dict[str, Sequence[str]] = {}  # what could not be drawn, by node id of the test
-        self._finished: dict[str, FinishedTest] = {}  # by node id of the test
         self._messages = Messages()
         self._annotations: list[str] = []  # workflow commands of GitHub Actions
         self._start = time.perf_counter()
@@ -159,31 +153,41 @@ class Ledger:
         from pytest_genderbias.plugin.reported import ReportedOutcome
 
         outcome, node_id = ReportedOutcome.from_dict(data), report.nodeid
-        self._measured[node_id] = as_known(outcome.measurements, self._measured, _same_measurement)
-        self._pictures[node_id] = as_known(outcome.pictures, self._pictures, operator.eq)
-        self._undrawn[node_id] = outcome.undrawn
-        self._judged[node_id] = outcome.judgements
-        if outcome.finished is not None:
-            self._finished[node_id] = outcome.finished
+        before, others = self._reported.get(node_id), self._reported.values()
+        unjudged = outcome.unjudged and replace(outcome.unjudged, test=node_id, model=outcome.model)
+        self._reported[node_id] = replace(
+            outcome,
+            measurements=as_known(outcome.measurements, [one.measurements for one in others], _same_measurement),
+            pictures=as_known(outcome.pictures, [one.pictures for one in others], operator.eq),
+            unjudged=unjudged,
+            finished=outcome.finished or (None if before is None else before.finished),
+        )
         self._collect_baselines(outcome, node_id)
         key = BookKey(outcome.model, outcome.module)
         if outcome.settled:
             self._settled.setdefault(key, set()).add(node_id)
-        self._unjudged.pop(node_id, None)
         self._broken.discard(node_id)
         if hasattr(report, "wasxfail") and not report.failed:  # pytest sets it for xfail only
             self._expected_to_fail.add(node_id)
         if report.failed and outcome.model and not any(settled.failed for settled in outcome.judgements):
             self._broken.add(node_id)
-        if outcome.unjudged is not None:
-            self._unjudged[node_id] = replace(outcome.unjudged, test=node_id, model=outcome.model)
-        elif not outcome.model and report.failed:
+        if unjudged is None and not outcome.model and report.failed:
             self._unclear.add(outcome.module)
+
+    @property
+    def _judged(self) -> dict[str, Sequence[Judgement]]:
+        """The judgements of each test, by its node id."""
+        return {node_id: one.judgements for node_id, one in self._reported.items()}
 
     @property
     def _judgements(self) -> list[Judgement]:
         """All judgements, those of one test after the other."""
-        return [judgement for judgements in self._judged.values() for judgement in judgements]
+        return list(chain.from_iterable(one.judgements for one in self._reported.values()))
+
+    @property
+    def _unjudged(self) -> list[NotJudged]:
+        """Why tests did not judge."""
+        return [one.unjudged for one in self._reported.values() if one.unjudged is not None]
 
     def _collect_baselines(self, outcome: ReportedOutcome, node_id: str) -> None:
         from pytest_genderbias.plugin.reported import Proposals
@@ -266,14 +270,9 @@ class Ledger:
     def _put_in_order(self) -> None:
         """Sort what tests reported as they were collected, so that a run on workers ends as one without them."""
         order = self._order or {item.nodeid: place for place, item in enumerate(self._sequence)}
-        self._measurements = each_once(in_order(self._measured, order), _same_measurement)
-        self._pictures = in_order(self._pictures, order)
-        self._judged, self._unjudged, self._finished = (
-            in_order(self._judged, order),
-            in_order(self._unjudged, order),
-            in_order(self._finished, order),
-        )
-        self._undrawn = in_order(self._undrawn, order)
+        last = len(order)  # of tests that have no place
+        self._reported = dict(sorted(self._reported.items(), key=lambda entry: order.get(entry[0], last)))
+        self._measurements = each_once((one.measurements for one in self._reported.values()), _same_measurement)
 
     def _check_that_something_is_judged(self, session: pytest.Session, exitstatus: int) -> None:
         """Name gate files that were not read, and say what to do if a model is named and nothing judges it; with
@@ -315,7 +314,7 @@ class Ledger:
         """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other
         models.
         """
-        elsewhere = any(test.why == OTHER_MODELS for test in self._unjudged.values())
+        elsewhere = any(test.why == OTHER_MODELS for test in self._unjudged)
         collected = self._all_collected()
         if not self._settings.models or self._measurements or self._judgements or any(key.model for key in collected):
             return
@@ -386,9 +385,9 @@ class Ledger:
         unused = {} if only_new else unused
         if not accept(self._settings.baseline, self._proposals, unused, only_new, self._messages, failed):
             self._stored = False
-            self._judged = {
-                node_id: [_not_stored(settled) for settled in judgements]
-                for node_id, judgements in self._judged.items()
+            self._reported = {
+                node_id: replace(one, judgements=tuple(map(_not_stored, one.judgements)))
+                for node_id, one in self._reported.items()
             }
 
     def _failed_judgements(self) -> dict[str, list[Judgement]]:
@@ -466,15 +465,16 @@ class Ledger:
             tuple(self._judgements),
             tuple(self._comparisons),
             tuple(self._not_compared),
-            tuple(self._unjudged.values()),
+            tuple(self._unjudged),
             tuple(self._variances()),
-            tuple(each_once(self._pictures, operator.eq)),
+            tuple(each_once((one.pictures for one in self._reported.values()), operator.eq)),
             tuple(self._messages.failures),
-            tests=tuple(self._finished.values()),
+            tests=tuple(one.finished for one in self._reported.values() if one.finished is not None),
             selections=self._selections(),
         )
         pictures, undrawn = door("pictures of a run")(report)
-        for line in dict.fromkeys((*chain.from_iterable(self._undrawn.values()), *undrawn)):
+        of_tests = chain.from_iterable(one.undrawn for one in self._reported.values())
+        for line in dict.fromkeys((*of_tests, *undrawn)):
             self._messages.add(line, "yellow")
         return replace(report, pictures=(*report.pictures, *pictures))
 
@@ -494,10 +494,9 @@ class Ledger:
             return
         from pytest_genderbias.reports.run_report import RunSummary
 
-        unjudged = list(self._unjudged.values())
         found, lines = (self._measurements, self._judgements), self._messages.lines
         again = write_gates_command(self._config)
-        summary = RunSummary(*found, unjudged, lines, failed=len(self._broken), next=again)
+        summary = RunSummary(*found, self._unjudged, lines, failed=len(self._broken), next=again)
         if self._settings.variance:
             summary = replace(summary, variances=self._variances())
         if self._settings.compare:
@@ -584,32 +583,26 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def as_known(things: Iterable[T], by_test: Mapping[str, Iterable[T]], same: Callable[[T, T], bool]) -> list[T]:
+def as_known(things: Iterable[T], known: Iterable[Iterable[T]], same: Callable[[T, T], bool]) -> tuple[T, ...]:
     """Return what a test reports, each thing as a test before reported it, so that no second copy is kept.
 
     Args:
         things: what the test reports.
-        by_test: what tests reported before, by their ids.
+        known: what tests reported before.
         same: tells whether two things are one.
     """
-    return [next((known for known in chain(*by_test.values()) if same(thing, known)), thing) for thing in things]
+    before = list(chain.from_iterable(known))
+    return tuple(next((one for one in before if same(thing, one)), thing) for thing in things)
 
 
-def each_once(by_test: Mapping[str, Iterable[T]], same: Callable[[T, T], bool]) -> list[T]:
+def each_once(by_test: Iterable[Iterable[T]], same: Callable[[T, T], bool]) -> list[T]:
     """Return what tests report, each thing in the place of the first test that reports it.
 
-    >>> each_once({"first": ["a", "c"], "second": ["b", "a"]}, str.__eq__)
+    >>> each_once([["a", "c"], ["b", "a"]], str.__eq__)
     ['a', 'c', 'b']
     """
     found: list[T] = []
-    for thing in chain(*by_test.values()):
+    for thing in chain.from_iterable(by_test):
         if not any(thing is known or same(thing, known) for known in found):
             found.append(thing)
     return found
-
-
-def in_order(by_test: Mapping[str, T], order: Mapping[str, int]) -> dict[str, T]:
-    """Return what tests report by the ids of tests, in their order; tests that have no place come last, as they
-    came.
-    """
-    return dict(sorted(by_test.items(), key=lambda entry: order.get(entry[0], len(order))))
