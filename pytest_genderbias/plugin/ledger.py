@@ -182,7 +182,7 @@ class Ledger:
     @property
     def _judgements(self) -> list[Judgement]:
         """All judgements, those of one test after the other."""
-        return list(chain.from_iterable(one.judgements for one in self._reported.values()))
+        return list(chain.from_iterable(self._judged.values()))
 
     @property
     def _unjudged(self) -> list[NotJudged]:

@@ -76,15 +76,16 @@ class Place(NamedTuple):
         The tokenizer knows no word in any of them; or different texts become one input; or, for words, each has an
         unknown token, and most become the same input as another; or both texts of each pair become one input.
         """
-        input_of = {reading.text.casefold(): reading.ids for reading in self.readings}
-        some, times = _listed(reading.text for reading in self.readings), Counter(input_of.values())
-        if any(r.words for r in self.readings) and not any(r.knows_any for r in self.readings):
-            return f"the tokenizer knows none of the {self.name}: {some}"
-        alone = sum(times[ids] == 1 for ids in input_of.values())
-        mostly_alike = self.are_words and all(r.unknown for r in self.readings) and 2 * alone < len(input_of)
+        texts, ids, words, unknown, knows_any = zip(*self.readings, strict=True) if self.readings else [()] * 5
+        if any(words) and not any(knows_any):
+            return f"the tokenizer knows none of the {self.name}: {_listed(texts)}"
+        input_of = dict(zip(map(str.casefold, texts), ids, strict=True))
+        times = Counter(input_of.values())
+        alone = list(times.values()).count(1)
+        mostly_alike = self.are_words and all(unknown) and 2 * alone < len(input_of)
         if len(input_of) > 1 and (len(times) == 1 or mostly_alike):
             inputs = "1 input" if len(times) == 1 else f"{len(times)} different inputs"
-            return f"the tokenizer makes {inputs} of the {len(input_of)} {self.name}: {some}"
+            return f"the tokenizer makes {inputs} of the {len(input_of)} {self.name}: {_listed(texts)}"
         pairs = zip(self.paired[::2], self.paired[1::2], strict=True)
         differing = [(one, other) for one, other in pairs if one.text.casefold() != other.text.casefold()]
         if differing and all(one.ids == other.ids for one, other in differing):
@@ -278,6 +279,6 @@ def _unknown_tokens(tokenizer: AnyTokenizer) -> tuple[frozenset[int], frozenset[
         kernel = tokenizer.backend_tokenizer.model
         if isinstance(kernel, (BPE, WordLevel, WordPiece)):
             names.add(kernel.unk_token)
-    texts = frozenset(name for name in names if name)
-    ids = (tokenizer.convert_tokens_to_ids(text) for text in texts)
+    texts = frozenset(filter(None, names))
+    ids = map(tokenizer.convert_tokens_to_ids, texts)
     return frozenset(i for i in ids if isinstance(i, int)), texts
