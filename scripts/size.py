@@ -33,17 +33,17 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_253, 42_000),
-    "lines of core and plugin": (37_222, 23_000),
+    "lines of code": (55_240, 42_000),
+    "lines of core and plugin": (37_209, 23_000),
     "modules": (362, 310),
     "classes": (619, 520),
     "dataclasses": (373, 280),
-    "own imports of a module, mean": (7.13, 4.5),  # 44 small modules, with few imports each, have gone
+    "own imports of a module, mean": (7.12, 4.5),  # 44 small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (8, 10),
     "modules of one printed row": (153, 100),
-    "functions of one printed row": (1_461, 600),
-    "deepest stack of one printed row": (34, 18),
+    "functions of one printed row": (1_454, 600),
+    "deepest stack of one printed row": (33, 18),
 }
 _CODE_OF_NOBODY = {
     tokenize.COMMENT,

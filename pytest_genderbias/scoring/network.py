@@ -201,7 +201,16 @@ class Network:
             ModelError: the network has no embedding for a token of the inputs.
         """
         self._prepare(inputs)
-        self._pass(inputs, self._shortcuts[0] if self._shortcuts else None, use)
+        vocabulary = int(self._network.config.vocab_size) if self._head else 1
+        most_rows = max(1, MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
+        with self._shortcuts[0]() if self._shortcuts else nullcontext() as hook:
+            forward = partial(self._short, hook) if self._shortcuts else self._whole
+            self.batches.run(
+                inputs.lengths,
+                lambda rows: use(rows, self._checked(forward, inputs, rows)),
+                most_rows,
+                self._side_by_side,
+            )
 
     def best(self, inputs: Inputs, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the ids of the k largest logits of each row at its read position, ties by id, and whether they are
@@ -240,19 +249,6 @@ class Network:
             return [] if self._proved else new[:1]
         return new
 
-    def _pass(
-        self, inputs: Inputs, shortcut: Shortcut | None, use: Callable[[NDArray[np.int64], Tensor], None]
-    ) -> None:
-        most_rows = max(1, MOST_LOGITS // (self._vocabulary * int(inputs.count.max(initial=1))))
-        with shortcut() if shortcut else nullcontext() as hook:
-            forward = partial(self._short, hook) if shortcut else self._whole
-            self.batches.run(
-                inputs.lengths,
-                lambda rows: use(rows, self._checked(forward, inputs, rows)),
-                most_rows,
-                self._side_by_side,
-            )
-
     def _checked(
         self, forward: Callable[[dict[str, Tensor], Tensor], _Result], inputs: Inputs, rows: NDArray[np.int64]
     ) -> _Result:
@@ -275,10 +271,6 @@ class Network:
         positions = np.minimum(inputs.first[rows][:, None] + np.arange(width), lengths[:, None] - 1)
         return fed, self._tensor(positions)
 
-    @property
-    def _vocabulary(self) -> int:
-        return int(self._network.config.vocab_size) if self._head else 1
-
     def _probe(self, inputs: Inputs, among: NDArray[np.int64], chosen: NDArray[np.int64]) -> None:
         """Pass the chosen ones ``among`` some rows with and without shortcuts, and the shortest of them alone."""
         rows = among[chosen]
@@ -293,30 +285,26 @@ class Network:
 
     def _with_shortcuts(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         """Return the logits of a pass without a hook, and drop shortcuts, the best first, until one gives them."""
+        import torch
+
         whole = self._whole(fed, where)
-        while self._shortcuts and not self._gives(whole, self._shortcuts[0], fed, where):
+        exact = whole.dtype in (torch.float32, torch.float64)
+        near = (1e-4 if self._head else 1e-5) if exact else 4 * torch.finfo(whole.dtype).eps
+        while self._shortcuts:
+            try:
+                with self._shortcuts[0]() as hook:
+                    if not moved(whole, self._short(hook, fed, where), near):
+                        return whole
+            except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+                if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                    raise
             self._shortcuts.pop(0)
-        if self._head and not self._shortcuts:
+        if self._head:
             self.note = (
                 "vocabulary head computed at every position: this network does not read it from its last hidden state"
                 " alone"
             )
         return whole
-
-    def _gives(self, whole: Tensor, shortcut: Shortcut, fed: dict[str, Tensor], where: Tensor) -> bool:
-        """Return whether a shortcut gives the logits of the whole network."""
-        import torch
-
-        exact = whole.dtype in (torch.float32, torch.float64)
-        near = (1e-4 if self._head else 1e-5) if exact else 4 * torch.finfo(whole.dtype).eps
-        try:
-            with shortcut() as hook:
-                short = self._short(hook, fed, where)
-        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-            if isinstance(error, RuntimeError) and is_out_of_memory(error):
-                raise
-            return False
-        return not moved(whole, short, near)
 
     def _whole(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         logits: Tensor = self._network(**fed).logits
