@@ -25,8 +25,10 @@ from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.plain_tensors import is_quantised
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.parallel_batches import (
+    ONE_LENGTH_SHOWS,
     Failed,
     can_pass_side_by_side,
+    is_known,
     largest_first,
     length_batches,
     pass_batches,
@@ -245,7 +247,7 @@ class Network:
     def _unproved(self, lengths: NDArray[np.int64], first: NDArray[np.int64]) -> list[int]:
         """Return the row of each length at which shortcuts have to be proved, the longest first."""
         new = [int(row) for length, row in zip(lengths, first, strict=True) if int(length) not in self._proved][::-1]
-        if self._side_by_side:
+        if is_known(self._network, ONE_LENGTH_SHOWS):
             return [] if self._proved else new[:1]
         return new
 

@@ -12,9 +12,9 @@ batches, so that it changes results by rounding, as it does where threads share 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextvars import copy_context
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ _MOST_TOKENS = 4096
 UNCHANGED_BY_A_PASS = frozenset(
     ("albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "gpt2", "mpnet", "roberta", "xlm-roberta")
 )
+#: Types of networks of which a row of one length shows that their last modules may be given some positions only.
+ONE_LENGTH_SHOWS = UNCHANGED_BY_A_PASS.union(("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen3"))
 #: Where the classes of a network and of all its layers come from.
 _KNOWN_CODE = ("transformers.models.", "transformers.activations", "transformers.pytorch_utils", "torch.nn.modules.")
 
@@ -52,8 +54,15 @@ class Plan(NamedTuple):
     batch_tokens: int
 
 
-def can_pass_side_by_side(network: object) -> bool:
-    """Return whether several threads may pass batches through a network at once: on a CPU, and nothing in it changes.
+def can_pass_side_by_side(network: Any) -> bool:
+    """Return whether several threads may pass batches through a network at once: it is on a CPU, and nothing in it
+    changes.
+    """
+    return bool(is_known(network, UNCHANGED_BY_A_PASS) and network.device.type == "cpu" and not network.training)
+
+
+def is_known(network: object, types: Set[str]) -> bool:
+    """Return whether a network is of one of some types, and runs the code of transformers.
 
     Layers that others put in, as for quantised weights, may keep a state of the pass.
     """
@@ -62,9 +71,7 @@ def can_pass_side_by_side(network: object) -> bool:
     return (
         isinstance(network, PreTrainedModel)
         and type(network).__module__.startswith("transformers.")  # a network without parameters has no device
-        and network.config.model_type in UNCHANGED_BY_A_PASS
-        and network.device.type == "cpu"
-        and not network.training
+        and network.config.model_type in types
         and all(
             type(module).__module__.startswith(_KNOWN_CODE) and not hasattr(module, "_hf_hook")  # reads its weights
             for module in network.modules()

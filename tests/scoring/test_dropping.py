@@ -6,8 +6,10 @@ import pytest
 import torch
 from support.tiny_checkpoints import make_network
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from pytest_genderbias.scoring.network import dropping, reading, shortcuts
+from pytest_genderbias.scoring.parallel_batches import ONE_LENGTH_SHOWS, UNCHANGED_BY_A_PASS, is_known
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
 
@@ -101,3 +103,22 @@ def test_a_network_has_the_shortcuts_that_its_modules_allow(network):
     ]
     assert len(shortcuts(network, vocabulary_head=False)) == 1
     assert len(shortcuts(make_network("gpt2"), vocabulary_head=True)) == 1
+
+
+# Causal LMs with rotary positions
+
+
+@pytest.mark.parametrize("kind", sorted(ONE_LENGTH_SHOWS - UNCHANGED_BY_A_PASS))
+def test_a_head_that_one_row_is_enough_to_try_gives_the_same_logits_at_any_length(kind):
+    """Below, at and above the window of those whose attention has one."""
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "head_dim": 8, "vocab_size": 100}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "sliding_window": 8, "pad_token_id": 0}
+    torch.manual_seed(0)
+    network = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes, **heads)).eval()
+    assert is_known(network, ONE_LENGTH_SHOWS)
+    for tokens in range(1, 33):
+        ids, where = alike(2, max(3, tokens))[:, :tokens], torch.tensor([[tokens - 1], [tokens // 2]])
+        with torch.inference_mode():
+            whole = network(input_ids=ids).logits
+        expected = torch.stack([whole[i, row] for i, row in enumerate(where)])
+        torch.testing.assert_close(first_of(network, {"input_ids": ids}, where), expected, rtol=1e-5, atol=1e-5)
