@@ -247,9 +247,7 @@ class Network:
     def _unproved(self, lengths: NDArray[np.int64], first: NDArray[np.int64]) -> list[int]:
         """Return the row of each length at which shortcuts have to be proved, the longest first."""
         new = [int(row) for length, row in zip(lengths, first, strict=True) if int(length) not in self._proved][::-1]
-        if is_known(self._network, ONE_LENGTH_SHOWS):
-            return [] if self._proved else new[:1]
-        return new
+        return new[: 0 if self._proved else 1] if is_known(self._network, ONE_LENGTH_SHOWS) else new
 
     def _checked(
         self, forward: Callable[[dict[str, Tensor], Tensor], _Result], inputs: Inputs, rows: NDArray[np.int64]

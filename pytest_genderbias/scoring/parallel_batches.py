@@ -70,7 +70,6 @@ def is_known(network: object, types: Set[str]) -> bool:
 
     return (
         isinstance(network, PreTrainedModel)
-        and type(network).__module__.startswith("transformers.")  # a network without parameters has no device
         and network.config.model_type in types
         and all(
             type(module).__module__.startswith(_KNOWN_CODE) and not hasattr(module, "_hf_hook")  # reads its weights
