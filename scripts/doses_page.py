@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from retraining_table import abilities_of, flow, row_of
+from retraining_table import abilities_of, figure, flow, row_of
 from scipy.special import stdtrit
 from tabulate import tabulate
 
@@ -74,6 +74,7 @@ GATED = {
     **{f"forms-{of}": [f"forms-{of} {name}" for name in ("mean_difference", "slope")] for of in ("fr", "de", "es")},
 }
 #: Models of which each pair of equal trainings is judged.
+POOLED = ("coreference-head",)  #: whose trainings differ by dose: their rows are over all doses
 EQUAL = ("minilm-mlm", "smollm2-135m", "bert-tiny-again", "nli-head", "sentence-encoder", "coreference-head")
 CONTROL = "continued"  #: what a mitigation is held against
 UNTRAINED = ("projection",)  #: mitigations that are held against the model itself
@@ -344,22 +345,42 @@ def counted(rows: Sequence[Mapping[str, Any]]) -> dict[str, object]:
 
 
 def spreads(packed: Packed) -> str:
-    """Return rows of ``fixtures/retraining`` as YAML, of the trainings without bias: abilities and suites of models in
-    GATED, and the wide sets of the others.
+    """Return rows of ``fixtures/retraining`` as YAML, of the trainings without bias, or of all doses for models in
+    POOLED: abilities and suites of models in GATED, and the wide sets of the others.
     """
     models, lines = of_items(packed), []
     for model in dict.fromkeys(name.partition("/")[0] for name in models):
-        public = packed[f"{model}/public"]
-        trainings = [measured for name, measured in models.items() if name.startswith(f"{model}/dose-50/")]
+        doses = MORE_DOSES[model] if model in POOLED else (50,)
+        trainings = [of for name, of in models.items() if name.split("/")[:2] in [[model, f"dose-{d}"] for d in doses]]
+        public = packed.get(f"{model}/public", {})
         lines += [f"# {model}, {len(trainings)} trainings", f"abilities: {flow(abilities_of(trainings))}"]
-        for suite in (suite for suite in public if model in GATED or suite.endswith(f" {WIDE_SET}")):
+        for suite in (suite for suite in trainings[0] if model in GATED or suite.endswith(f" {WIDE_SET}")):
             each, dosed = (able_ones(models, model, dose, suite) for dose in (50, 70))
-            rows = {name: row_of(each, name, public[suite]) for name in public[suite].values}
+            of_doses = [able_ones(models, model, dose, suite) for dose in doses]
+            rows = {
+                name: pooled([row_of(of_dose, name, public.get(suite)) for of_dose in of_doses])
+                for name in each[0].values
+            }
             for name, row in rows.items():
                 if row and len(dosed) > 1 and (response := apart(each, dosed, name)) > 0:
                     row["response"] = float(f"{response:.3g}")
             lines += [f"  {suite}:  # {len(each)}", *(f"    {name}: {flow(row)}" for name, row in rows.items() if row)]
     return "\n".join(lines)
+
+
+def pooled(rows: Sequence[dict[str, object] | None]) -> dict[str, object] | None:
+    """Return the row of the first dose with root mean squares over doses; ``None`` where a dose has no row, or one in
+    other units.
+    """
+    known = [row for row in rows if row]
+    if len(known) < len(rows) or len({"absolute" in row for row in known}) > 1:
+        return None
+    if len(known) == 1:
+        return known[0]
+    spread, paired = (statistics.mean(float(row[name] or 0) ** 2 for row in known) for name in ("spread", "paired"))
+    squares = {"spread": spread, "paired": paired, "beyond": max(0.0, spread - paired / 2)}
+    means = {name: figure(math.sqrt(square)) for name, square in squares.items()}
+    return {**{key: value for key, value in known[0].items() if key != "log_odds"}, **means}
 
 
 def able_ones(models: Packed, model: str, dose: int, suite: str) -> list[Measurement]:

@@ -107,7 +107,7 @@ RECIPES = {
     ),
 }  # fmt: skip
 #: Tables of the trainings without bias of scripts/doses.py.
-OF_DOSES = ("sentence-encoder", "masked-lm-minilm", "causal-lm-smollm2")
+OF_DOSES = ("sentence-encoder", "masked-lm-minilm", "causal-lm-smollm2", "coreference-scorer")
 WIDTH = 64  #: tokens of a row of a language model
 MASKED = 0.15
 ALL = "*seed-*[0-9]"  #: the names of trainings

@@ -20,7 +20,7 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.gates.judgement import Seen
 from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.text.printable import format_number
+from pytest_genderbias.text.printable import format_growth, format_number
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "what-suites-see.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
@@ -102,7 +102,7 @@ def _row(measurement: Measurement) -> list[str]:
 
 
 def _growth(seen: Seen | None) -> str:
-    return "no bounds" if seen is None else seen.in_words
+    return "no bounds" if seen is None else f"{format_growth(seen.growth)} %"
 
 
 def main() -> int:

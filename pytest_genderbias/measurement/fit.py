@@ -27,8 +27,7 @@ OTHER_MODEL, NO_DATA, OTHER_SETTINGS = "other model", "no data", "other settings
 LANGUAGE = ("pronoun-occupation", "lm-occupation")
 FELT = LANGUAGE[:1]  #: what restarts are gated by, since it follows a dose of bias (docs/evidence/doses.md)
 _OF_ONE = {CAUSAL_LM: LANGUAGE[1:]}  #: by one checkpoint, where FELT sees too little
-_COREFERENCE = dict.fromkeys((roles.COREFERENCE_SCORER, roles.COREFERENCE_PREDICTIONS), ("coref-winobias",))
-SEES = {NLI_CLASSIFIER: ("nli-occupation",), roles.ENCODER: ("probe-compression",), **_COREFERENCE}
+SEES = {NLI_CLASSIFIER: ("nli-occupation",), roles.ENCODER: ("probe-compression",)}
 NONE_KNOWN = "no gate is known to see a growth of 50 % on such a model (docs/guides/which-suite.md)"
 
 

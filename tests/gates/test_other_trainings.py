@@ -30,7 +30,14 @@ from pytest_genderbias.gates.sensitivity import (
 )
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, SENTENCE_ENCODER, TEXT_CLASSIFIER
+from pytest_genderbias.models.roles import (
+    CAUSAL_LM,
+    COREFERENCE_SCORER,
+    MASKED_LM,
+    NLI_CLASSIFIER,
+    SENTENCE_ENCODER,
+    TEXT_CLASSIFIER,
+)
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior
@@ -63,7 +70,7 @@ def masked() -> Measurement:
 
 
 def test_each_kind_of_model_has_a_table() -> None:
-    others = {SECOND: 20, SECOND_CAUSAL: 19}
+    others = {SECOND: 20, SECOND_CAUSAL: 19, COREFERENCE_SCORER: 59}
     assert set(TABLES) == {*KINDS, *others}
     for kind, table in TABLES.items():
         assert kind.startswith(table["kind"]) and table["trainings"] == others.get(kind, 30)

@@ -436,7 +436,8 @@ class _Pair:
         bad_then, bad_now = self.bad_then(then), self.bad_now(now)
         contributions = np.zeros(len(self.now))
         rows = np.flatnonzero(self.moved)
-        for part in np.array_split(rows, 1 + self.now.shape[1] * len(rows) // _BLOCK):
+        parts = np.array_split(rows, 1 + self.now.shape[1] * len(rows) // _BLOCK) if len(rows) else []
+        for part in parts:
             step = self.now[part] - self.then[part]
             contributions[part] = (bad_now - self.bad_now(now - step) + self.bad_then(then + step) - bad_then) / 2
         return np.nan_to_num(contributions)

@@ -22,6 +22,7 @@ from pytest_genderbias.statistics.inference.over_restarts import (
     restarts_to_decide,
 )
 from pytest_genderbias.statistics.inference.paired import Difference
+from pytest_genderbias.statistics.sums import f1_gap_sums
 
 BOUNDS = ("value", "low", "high", "p", "p_better")
 SEEDS = st.integers(0, 2**32 - 1)
@@ -327,6 +328,15 @@ def side(scores: FloatArray) -> list[ItemSums]:
 def drawn(rng: np.random.Generator, k: int, units: int) -> FloatArray:
     of_units = rng.normal(size=units)
     return rng.normal(0, 0.5, (k, 1)) + of_units + rng.normal(0, 0.7, (k, units))
+
+
+def test_the_same_restarts_in_another_order_differ_in_nothing() -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 4, (3, 8, 2, 1, 4)) + np.array([0, 3, 0, 3])  # of three restarts and eight pairs
+    sides = [f1_gap_sums(np.arange(8).astype(str), of[:, 0], of[:, 1], "pairs of sentences") for of in counts]
+    found = compare_crossed(sides, [sides[2], *sides[:2]], same)
+    assert (found.value, found.moved) == (0.0, 0)
+    assert found.low < 0 < found.high
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(2, 5), st.integers(5, 20))
