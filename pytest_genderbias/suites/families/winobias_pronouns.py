@@ -4,7 +4,7 @@ et al. 2018, orgad2022).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from pytest_genderbias.statistics.coreference_scores import (
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
-from pytest_genderbias.statistics.group_gaps import ClassGaps, Rate, absolute_gap_sum, beside_shares, class_gaps
+from pytest_genderbias.statistics.group_gaps import Rate, absolute_gap_sum, beside_shares, class_gaps
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
 from pytest_genderbias.statistics.score_bias import exchanged
@@ -278,11 +278,8 @@ def take_gaps(
     codes = _codes(names, facts, verdicts)
     tables = _sentence_tables(codes, None, len(names)).sum(axis=0)
     shares = _shares(body, options["shares"], names)
-    gaps = {key: _gaps(tables, rate) for key, rate in _RATES.items()}
-    by_pair = _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], len(names)))
-    for key, class_gap in gaps.items():
-        _take_gaps(figures, key, class_gap, shares)
-        _take_rms(figures, key, class_gap, by_pair)
+    by_pair = _pair_counts(codes, len(names))
+    gaps = {key: _take_gaps(figures, key, tables, by_pair, shares) for key in _RATES}
     weights = _probabilities(verdicts) if options["output"] == PROBABILITIES else None
     if options["output"] == PROBABILITIES and weights is None:
         figures.miss(_NO_PROBABILITIES, *DISTANCES)
@@ -324,7 +321,8 @@ def shuffled_gaps(
     names = _names(facts)
     shares = _spread(_shares(body, options["shares"], names), len(names))
     codes = _codes(names, facts, verdicts)
-    by_pair, differ = _pairs_to_exchange(codes, len(names))
+    by_pair, genders = _pair_counts(codes, len(names)), codes["gender"].reshape(-1, 2)
+    differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
     counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))
     null = {"f1_gap": exchanged_f1_gaps(*sides(verdicts), repeats, seed)}
     for key, rate in _RATES.items():
@@ -368,13 +366,9 @@ def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
     return by_profession
 
 
-def _pairs_to_exchange(codes: Mapping[str, IntArray], n_classes: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return the counts of each pair, and whether it has a female and a male pronoun, so that their genders can be
-    exchanged.
-    """
-    genders = codes["gender"].reshape(-1, 2)
-    differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
-    return _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes)), differ
+def _pair_counts(codes: Mapping[str, IntArray], n_classes: int) -> FloatArray:
+    """Return the counts of each pair of sentences, shape (pairs, 3, 2, professions)."""
+    return _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes))
 
 
 def _exchanged(
@@ -479,47 +473,41 @@ def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[in
     return {i: float(share) / 100 for i, name in enumerate(names) if (share := known.get(str(name))) is not None}
 
 
-def _gaps(tables: FloatArray, rate: Rate) -> ClassGaps | str:
-    """Return the gaps, or the reason why there are none: also where no pronoun is resolved, and all rates are 0."""
-    if not tables[..., : tables.shape[-2]].any():
-        return LINKS_NOTHING
-    try:
-        return class_gaps(tables, rate)
-    except UndefinedError as error:
-        return str(error)
-
-
 def _convention_notes(pro: FloatArray, anti: FloatArray) -> list[str]:
     sides = " and ".join(f"{side}-stereotypical" for side in sides_without_links(pro, anti))
     return [f"F1 counts a precision of 0 / 0 as 0: the system links nothing in the {sides} sentences"] if sides else []
 
 
-def _take_rms(figures: SummaryBuilder, key: str, gaps: ClassGaps | str, by_pair: FloatArray) -> None:
-    """Add the root mean square; the errors of the two sentences of a pair go together."""
-    if isinstance(gaps, str):
-        figures.miss(gaps, f"{key}_gap_rms")
-        return
-    found = unit_gaps(*hits_and_trials_of(by_pair, _RATES[key]), paired=True)
+def _take_gaps(
+    figures: SummaryBuilder, key: str, tables: FloatArray, by_pair: FloatArray, shares: Mapping[int, float]
+) -> dict[int, float]:
+    """Add the figures of the gaps in a rate, and return the gap of each profession that has one, by its code.
+
+    There are none where no pronoun is resolved, though all rates are 0 then.
+    """
+    total, r, rms = (f"{key}_gap_{figure}" for figure in ("sum", "pearson", "rms"))
+    try:
+        if not tables[..., : tables.shape[-2]].any():
+            raise UndefinedError(LINKS_NOTHING)
+        gaps = class_gaps(tables, _RATES[key])
+    except UndefinedError as error:
+        figures.miss(str(error), total, r, rms)
+        return {}
+    figures.take(total, lambda: absolute_gap_sum(gaps), no_interval=_PAIRED)
+    if shares:
+        x, y = beside_shares(gaps, shares)
+        few = "the professions that have a share and vary are too few among those scored"
+        figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), few)
+    else:
+        figures.miss(_NO_SHARES, r)
+    found = unit_gaps(*hits_and_trials_of(by_pair, _RATES[key]), paired=True)  # the errors of a pair go together
     figures.take(
-        f"{key}_gap_rms",
+        rms,
         lambda: gap_rms(found.gaps, found.variances),
         lambda: gap_interval(found.gaps, found.variances, PAIRS),
         "the sentences of a pair always have the same answer, or each rate is 0 or 1",
     )
-
-
-def _take_gaps(figures: SummaryBuilder, key: str, gaps: ClassGaps | str, shares: Mapping[int, float]) -> None:
-    total, r = f"{key}_gap_sum", f"{key}_gap_pearson"
-    if isinstance(gaps, str):
-        figures.miss(gaps, total, r)
-        return
-    figures.take(total, lambda: absolute_gap_sum(gaps), no_interval=_PAIRED)
-    if not shares:
-        figures.miss(_NO_SHARES, r)
-        return
-    x, y = beside_shares(gaps, shares)
-    few = "the professions that have a share and vary are too few among those scored"
-    figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), few)
+    return dict(zip(gaps.classes.tolist(), gaps.gaps.tolist(), strict=True))
 
 
 def _of_types(types: IntArray, pro: NDArray[np.float64], anti: NDArray[np.float64], verdicts: Verdicts) -> list[Record]:
@@ -530,38 +518,29 @@ def _of_types(types: IntArray, pro: NDArray[np.float64], anti: NDArray[np.float6
         here = types[::2] == kind
         row: Record = {"slice": "type", "value": int(kind), "pairs": int(here.sum())}
         for side, counts in (("f1_pro", pro), ("f1_anti", anti)):
-            total = counts[here].sum(axis=0)
-            row[side] = _or_none(lambda total=total: float(conll_f1(total)))  # type: ignore[misc]
+            try:
+                row[side] = float(conll_f1(counts[here].sum(axis=0)))
+            except UndefinedError:
+                row[side] = None
         row |= {"right_pro": float(right[here, 0].mean()), "right_anti": float(right[here, 1].mean())}
         records.append(row)
     return sorted(records, key=lambda record: record["right_anti"] - record["right_pro"])
 
 
 def _of_professions(
-    names: NDArray[np.str_], gaps: Mapping[str, ClassGaps | str], shares: Mapping[int, float]
+    names: NDArray[np.str_], gaps: Mapping[str, Mapping[int, float]], shares: Mapping[int, float]
 ) -> list[Record]:
     """Return the gaps of each profession, the largest TPR gap first; None if a gender has no sentence."""
-    by_class = {
-        key: {} if isinstance(of_rate, str) else dict(zip(of_rate.classes.tolist(), of_rate.gaps.tolist(), strict=True))
-        for key, of_rate in gaps.items()
-    }
     records: list[Record] = [
         {
             "slice": "profession",
             "value": str(name),
-            **{f"{key}_gap": of_rate.get(i) for key, of_rate in by_class.items()},
+            **{f"{key}_gap": of_rate.get(i) for key, of_rate in gaps.items()},
             "women_share": shares.get(i),
         }
         for i, name in enumerate(names)
     ]
     return sorted(records, key=lambda record: -abs(record["tpr_gap"] or 0.0))
-
-
-def _or_none(figure: Callable[[], float]) -> float | None:
-    try:
-        return figure()
-    except UndefinedError:
-        return None
 
 
 _CHANCE = 0.5
