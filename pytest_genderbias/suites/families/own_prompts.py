@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
 from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
@@ -511,32 +512,38 @@ def _read(
     places = [known.get(label.lower(), 0) for label in of_case]
     if not is_counted(answer):
         return _of_probabilities(body.reading, np.asarray(answer.values, dtype=np.float64).reshape(*shape, -1), places)
-    rows = [[without_reasoning(text) for text in texts] for texts in answer.content.texts]
-    openings = body.ask.openings()
-    declined = [[is_refusal(text, openings) for text in texts] for texts in rows]
+    texts = [without_reasoning(text) for replies in answer.content.texts for text in replies]
+    each = np.asarray([len(replies) for replies in answer.content.texts])
+    case = np.repeat(np.arange(len(each)), each)  # of each reply
+
+    def by_case(of_replies: ArrayLike) -> FloatArray:
+        return np.asarray(np.bincount(case, np.asarray(of_replies), len(each)), dtype=np.float64)
+
     if body.reading.options:
         shares, refused, unreadable = reply_shares(answer)
-        each = np.asarray([len(texts) for texts in rows], dtype=np.float64)
-        answered = shares.sum(axis=1) * each
-        columns: list[Any] = [
+        columns = [
             shares[:, body.reading.favourable] * each,
-            answered,
+            shares.sum(axis=1) * each,
             refused * each,
             (1 - unreadable) * each,
             shares[np.arange(len(shares)), places] * each,
         ]
     else:
-        given = _scores(body, options, rows, declined, data, of_case)
-        there = [np.isfinite(scores) for scores in given]
+        openings, labels = body.ask.openings(), [of_case[number] for number in case.tolist()]
+        declines = np.asarray([is_refusal(text, openings) for text in texts], dtype=np.bool_)
+        silent = np.asarray([not text for text in texts], dtype=np.bool_)
+        scores = np.where(declines | silent, np.nan, _scores(body, options, texts, data, labels))
+        has = np.isfinite(scores)
+        right = np.asarray([_is_right(body, *one) for one in zip(texts, labels, strict=True)], dtype=np.bool_)
         columns = [
-            [scores[has].sum() for scores, has in zip(given, there, strict=True)],
-            [has.sum() for has in there],
-            [sum(row) for row in declined],
-            [has.sum() + sum(row) for has, row in zip(there, declined, strict=True)],
-            [_right(body, *case) for case in zip(rows, declined, of_case, strict=True)],
+            by_case(np.where(has, scores, 0.0)),
+            by_case(has),
+            by_case(declines),
+            by_case(has | declines),
+            by_case(right & ~declines),
         ]
-    columns += [[sum(len(words_of(text)) for text in texts) for texts in rows], [len(texts) for texts in rows]]
-    return _Read(*(np.asarray(column, dtype=np.float64).reshape(shape) for column in columns))
+    columns += [by_case([len(words_of(text)) for text in texts]), each.astype(np.float64)]
+    return _Read(*(column.reshape(shape) for column in columns))
 
 
 def _of_probabilities(reading: Reading, log_probs: FloatArray, right: Sequence[int]) -> _Read:
@@ -552,33 +559,20 @@ def _of_probabilities(reading: Reading, log_probs: FloatArray, right: Sequence[i
 
 
 def _scores(
-    body: PairedBody,
-    options: Options,
-    rows: Sequence[Sequence[str]],
-    declined: Sequence[Sequence[bool]],
-    data: dict[str, str],
-    stated: Sequence[str],
-) -> list[FloatArray]:
-    """Return the score of each reply, by case; NaN for one that declines or cannot be read. ``stated``: the pronoun of
-    each case.
-    """
-    reading, flat = body.reading, [text for texts in rows for text in texts]
+    body: PairedBody, options: Options, texts: list[str], data: dict[str, str], stated: Sequence[str]
+) -> FloatArray:
+    """Return the score of each reply, NaN for one that cannot be read. ``stated``: the pronoun of each."""
+    reading = body.reading
     if reading.kind == _SCORER:
-        scores = (
-            _scored_by_code(reading.scorer, flat, data) if options["scorer"] == "run" else np.full(len(flat), np.nan)
-        )
-    elif reading.kind == _NUMBER:
-        scores = np.asarray([np.nan if (value := first_number(text)) is None else value for text in flat])
-    elif reading.kind == _PRONOUN:
-        of_each = [pronoun for texts, pronoun in zip(rows, stated, strict=True) for _ in texts]
-        scores = np.asarray([bool(_changes(body, *one)) for one in zip(flat, of_each, strict=True)], np.float64)
-    else:
-        refuse_uncut_replies(flat)
-        scores = np.asarray([_words(text, frozenset(reading.words)) for text in flat])
-    no = np.asarray([one for row in declined for one in row], dtype=np.bool_)
-    empty = np.asarray([not text for text in flat], dtype=np.bool_)
-    ends = np.cumsum([len(texts) for texts in rows])[:-1]
-    return np.split(np.where(no | empty, np.nan, scores), ends)
+        if options["scorer"] != "run":
+            return np.full(len(texts), np.nan)
+        return _scored_by_code(reading.scorer, texts, data)
+    if reading.kind == _NUMBER:
+        return np.asarray([np.nan if (value := first_number(text)) is None else value for text in texts])
+    if reading.kind == _PRONOUN:
+        return np.asarray([bool(_changes(body, *one)) for one in zip(texts, stated, strict=True)], np.float64)
+    refuse_uncut_replies(texts)
+    return np.asarray([_words(text, frozenset(reading.words)) for text in texts])
 
 
 def _words(text: str, listed: frozenset[str]) -> float:
@@ -598,17 +592,15 @@ def _changes(body: PairedBody, text: str, stated: str) -> bool | None:
     return changes_pronoun(text, stated, {"he", "she", "they", *body.groups})
 
 
-def _right(body: PairedBody, texts: Sequence[str], declined: Sequence[bool], right: str) -> float:
-    """Return how many replies are right: the first number is the right one, the pronoun is the stated one, or the text
-    has the right words.
+def _is_right(body: PairedBody, text: str, right: str) -> bool:
+    """Return whether the first number of a reply is the right one, its pronoun the stated one, or it has the right
+    words.
     """
     if body.reading.kind == _NUMBER:
-        hits = [first_number(text) == first_number(right) for text in texts]
-    elif body.reading.kind == _PRONOUN:
-        hits = [_changes(body, text, right) is False for text in texts]
-    else:
-        hits = [normal_form(right).lower() in normal_form(text).lower() for text in texts]
-    return float(sum(hit and not no for hit, no in zip(hits, declined, strict=True)))
+        return first_number(text) == first_number(right)
+    if body.reading.kind == _PRONOUN:
+        return _changes(body, text, right) is False
+    return normal_form(right).lower() in normal_form(text).lower()
 
 
 def _scored_by_code(spec: str, texts: list[str], data: dict[str, str]) -> FloatArray:
