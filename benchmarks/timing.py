@@ -15,12 +15,27 @@ from typing import Any
 _CLOCKS = [time.perf_counter]
 
 
-def count_processor_time() -> None:
-    """Time calls by the processor's time of this process, with one thread, which other processes do not affect much."""
+def count_processor_time(servers: bool = False) -> None:
+    """Time calls by the processor's time, with one thread in this process, which other processes do not affect much.
+
+    ``servers``: count processes that were started and still run, too, not only those that ended.
+    """
     import torch
 
-    _CLOCKS[0] = time.process_time
+    _CLOCKS[0] = _time_with_servers if servers else _processor_time
     torch.set_num_threads(1)
+
+
+def _processor_time() -> float:
+    ended = os.times()
+    return time.process_time() + ended.children_user + ended.children_system
+
+
+def _time_with_servers() -> float:
+    import psutil
+
+    running = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
+    return _processor_time() + sum(spent.user + spent.system for spent in running)
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -30,12 +45,12 @@ def seconds(call: Callable[[], Any]) -> float:
     return _CLOCKS[0]() - start
 
 
-def turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Return the time of each call in each turn in seconds, after one call each to warm up.
+def turns(calls: Mapping[str, Callable[[], Any]], repeats: int, warm_up: bool = True) -> dict[str, list[float]]:
+    """Return the time of each call in each turn in seconds, after one call each to warm up if there is need.
 
     The calls take turns, so that a temporary slowdown of the machine affects all of them.
     """
-    for call in calls.values():
+    for call in calls.values() if warm_up else ():
         call()
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
@@ -44,9 +59,9 @@ def turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, lis
     return times
 
 
-def medians(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+def medians(calls: Mapping[str, Callable[[], Any]], repeats: int, warm_up: bool = True) -> dict[str, float]:
     """Return the median time of each call over the turns in seconds."""
-    return {name: median(values) for name, values in turns(calls, repeats).items()}
+    return {name: median(values) for name, values in turns(calls, repeats, warm_up).items()}
 
 
 def machine() -> dict[str, str]:
@@ -59,7 +74,7 @@ def machine() -> dict[str, str]:
         "torch threads": str(torch.get_num_threads()),
         "device": "cpu",
         "processor": _processor(),
-        "clock": "time of the processor" if _CLOCKS[0] is time.process_time else "time",
+        "clock": "time" if _CLOCKS[0] is time.perf_counter else "time of the processor",
         "load": "/".join(f"{load:.1f}" for load in os.getloadavg()) if hasattr(os, "getloadavg") else "unknown",
         "TOKENIZERS_PARALLELISM": os.environ.get("TOKENIZERS_PARALLELISM", "default"),
         "python": platform.python_version(),
