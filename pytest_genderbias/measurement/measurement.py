@@ -111,7 +111,8 @@ class Measurement:
     def unable(self) -> str:
         """Why the model cannot do the task; empty if it can, or was not asked."""
         reason = self.reasons.get(self.main, "") if self.value is None else ""
-        return reason if CANNOT in reason else ""
+        _, cannot, why = reason.partition(CANNOT)
+        return cannot + why
 
     @property
     def ability(self) -> str:

@@ -87,8 +87,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         by_seed = [m.values[name] for m in measurements]
         defined = np.asarray([v for v in by_seed if v is not None])
         if len(defined) < len(by_seed):
-            values[name], intervals[name] = None, None
-            reasons[name] = _why_missing(name, measurements, seeds)
+            values[name], intervals[name], reasons[name] = None, None, _why_missing(name, measurements, seeds)
             continue
         mean = float(defined.mean())
         values[name], interval = mean, restart_interval(defined)
@@ -121,10 +120,10 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
 
 
 def _why_missing(name: str, measurements: Sequence[Measurement], seeds: Sequence[int]) -> str:
-    """Return which restarts have no value of a statistic, and why the first of them has none."""
-    without = [k for k, measurement in enumerate(measurements) if measurement.values[name] is None]
-    subject = f"seed{'s' * (len(without) > 1)} {', '.join(str(seeds[k]) for k in without)} of {len(seeds)} restarts"
-    return f"{subject}: {measurements[without[0]].reasons.get(name, 'no value')}"
+    """Return why the first of the restarts without a value of a statistic has none, and which these are."""
+    lacking = {str(seed): one for seed, one in zip(seeds, measurements, strict=True) if one.values[name] is None}
+    which = f"seed{'s' * (len(lacking) > 1)} {', '.join(lacking)} of {len(seeds)} restarts"
+    return f"{next(iter(lacking.values())).reasons.get(name, 'no value')} ({which})"
 
 
 def _sums_by_restart(measurements: Sequence[Measurement]) -> SumsByStatistic:
