@@ -84,9 +84,9 @@ class CaseSpace(Cases):
             digest.update(axis.choices.tobytes())
         return digest.hexdigest()
 
-    def digits(self, cases: IntArray) -> tuple[IntArray, ...]:
+    def digits(self, cases: IntArray) -> list[IntArray]:
         """Return the position of each case on each axis: one array of shape (len(cases),) an axis."""
-        return np.unravel_index(cases, [axis.size for axis in self.axes])
+        return _digits(cases, [axis.size for axis in self.axes])
 
     def columns(self, cases: IntArray) -> dict[str, IntArray]:
         """Return, for each slot and for ``template``, the index of the value that each case has."""
@@ -143,7 +143,18 @@ def product(columns: Sequence[IntArray]) -> IntArray:
     [[0, 5], [0, 6], [0, 7], [1, 5], [1, 6], [1, 7]]
     """
     refuse_too_many([len(column) for column in columns])
-    return np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1).reshape(-1, len(columns))
+    sizes = [len(column) for column in columns]
+    digits = _digits(np.arange(math.prod(sizes), dtype=np.int64), sizes)
+    return np.stack([column[digit] for column, digit in zip(columns, digits, strict=True)], axis=1)
+
+
+def _digits(numbers: IntArray, sizes: Sequence[int]) -> list[IntArray]:
+    """Return the digits of numbers in a system of mixed radices, of any length: numpy's own have at most 64."""
+    digits = []
+    for size in reversed(sizes):
+        numbers, digit = np.divmod(numbers, size)
+        digits.append(digit)
+    return digits[::-1]
 
 
 @dataclass(frozen=True)

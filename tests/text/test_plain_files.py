@@ -123,6 +123,8 @@ def test_astronomically_many_cases_are_refused() -> None:
         CaseSpace((), {}, axes, unit_axes=2000)
     columns: list[IntArray] = [np.arange(1)] * 2000
     assert product(columns).shape == (1, 2000)
+    small = CaseSpace((), {}, axes[:1] + tuple(Axis.whole(f"one{i}", 1) for i in range(99)), unit_axes=1)
+    assert small.columns(np.array([7]))["slot0"] == 7
     with pytest.raises(SettingError, match="at most 100,000,000 cases"):
         product([np.arange(1000)] * 2000)
 
