@@ -76,8 +76,8 @@ def main() -> None:
     with _vllm(options.folder) if options.vllm else nullcontext({}) as engines:
         for name, asked in engines.items():
             add(f"{name}, the same texts", partial(_ask, asked.backend.source))
-            ways |= {f"ours in {name}": partial(ours, asked), f"few in {name}": partial(ours, asked, _FEW)}
-        times = medians(ways, options.repeats, warm_up=False)  # all were asked for some texts
+            ways |= {f"few in {name}": partial(ours, asked, _FEW), f"ours in {name}": partial(ours, asked)}
+        times = medians(ways, options.repeats, warm_up=False)  # each way of add was asked for some texts
     print("; ".join(f"{name} {value}" for name, value in machine().items()), end="\n\n")
     print(table(_compared(times, list(engines), sum(map(len, texts)), sum(map(len, few)))))
 

@@ -18,7 +18,7 @@ _CLOCKS = [time.perf_counter]
 def count_processor_time(servers: bool = False) -> None:
     """Time calls by the processor's time, with one thread in this process, which other processes do not affect much.
 
-    ``servers``: count processes that were started and still run, too, not only those that ended.
+    ``servers``: count running child processes as well as those that ended.
     """
     import torch
 
@@ -46,7 +46,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def turns(calls: Mapping[str, Callable[[], Any]], repeats: int, warm_up: bool = True) -> dict[str, list[float]]:
-    """Return the time of each call in each turn in seconds, after one call each to warm up if there is need.
+    """Return the time of each call in each turn in seconds, after one call each if ``warm_up``.
 
     The calls take turns, so that a temporary slowdown of the machine affects all of them.
     """

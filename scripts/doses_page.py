@@ -73,8 +73,8 @@ GATED = {
     ],
     **{f"forms-{of}": [f"forms-{of} {name}" for name in ("mean_difference", "slope")] for of in ("fr", "de", "es")},
 }
+POOLED = ("coreference-head",)  #: models whose trainings differ by dose: their rows are over all doses
 #: Models of which each pair of equal trainings is judged.
-POOLED = ("coreference-head",)  #: whose trainings differ by dose: their rows are over all doses
 EQUAL = ("minilm-mlm", "smollm2-135m", "bert-tiny-again", "nli-head", "sentence-encoder", "coreference-head")
 CONTROL = "continued"  #: what a mitigation is held against
 UNTRAINED = ("projection",)  #: mitigations that are held against the model itself

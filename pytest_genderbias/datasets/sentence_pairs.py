@@ -125,7 +125,7 @@ def read_own_pairs(path: Path) -> tuple[SentencePair, ...]:
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty sentence; a duplicate id.
     """
-    if ".csv" in path.suffixes and next(csv_records(path), (1, []))[1][:2] == _EUROGEST:
+    if path.name.lower().removesuffix(".gz").endswith(".csv") and next(csv_records(path), (1, []))[1][:2] == _EUROGEST:
         return read_eurogest(path)
     if "sent_more" in column_names(path):
         return read_crows_pairs(path)
@@ -155,8 +155,11 @@ def read_eurogest(path: Path) -> tuple[SentencePair, ...]:
     (_, names), (line, forms) = next(records, (1, [])), next(records, (2, []))
     languages = names[2:-1:2]
     expected = [*_EUROGEST, *(language for language in languages for _ in _FORMS), "stereotype_number"]
-    if names != expected or forms[2:-1] != [*_FORMS] * len(languages):
-        raise DataFileError(f"{place(path, line)}: expected two columns of each language, {' and '.join(_FORMS)}")
+    if names != expected:
+        text = f"expected two columns of each language, then stereotype_number, got {brief(', '.join(names))}"
+        raise DataFileError(f"{place(path, 1)}: {text}")
+    if forms[2:-1] != [*_FORMS] * len(languages):
+        raise DataFileError(f"{place(path, line)}: expected {' and '.join(_FORMS)} of each language")
     found: dict[str, tuple[list[tuple[int, SentencePair]], ...]] = {}
     for line, cells in records:
         if len(cells) != len(names):

@@ -247,7 +247,7 @@ class _Table:
     ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured
     on, where users bring the cases: the standard error falls with their number, and what a training moves does not.
     ``abilities`` has the standard deviation of each ability over trainings. ``default`` is for suites without a row;
-    a kind whose table has one suite has none.
+    some kinds have none.
     """
 
     kind: str
@@ -340,19 +340,20 @@ def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
 def kind_of(measurement: Measurement) -> str:
     """Return the kind of the model; an empty text if it is not known.
 
-    It is the role by the control items that the model was asked, else the only kind whose table has the suite or the
-    main statistic, else the kind by the architecture, else the kind that the suite's family is made for.
+    It is the role by the control items that the model was asked, else the only kind whose table has the suite, else the
+    kind by the architecture, else the only kind whose table has the main statistic, else the kind that the suite's
+    family is made for.
     """
     if role := role_of_abilities(measurement.abilities):
         return role
     of_suite = {table.kind for table in _tables() if measurement.suite in table.suites}
     of_main = {table.kind for table in _tables() if any(measurement.main in rows for rows in table.suites.values())}
-    for kinds in (of_suite, of_main):
+    architecture = str(measurement.signature["model"].get("architecture", ""))
+    of_network = {kind for part, kind in _ARCHITECTURES.items() if part in architecture}
+    for kinds in (of_suite, of_network, of_main):
         if len(kinds) == 1:
             return kinds.pop()
-    architecture = str(measurement.signature["model"].get("architecture", ""))
-    family = str(measurement.signature["definition"]).partition("/")[0]
-    return next((kind for part, kind in _ARCHITECTURES.items() if part in architecture), _FAMILIES.get(family, ""))
+    return _FAMILIES.get(str(measurement.signature["definition"]).partition("/")[0], "")
 
 
 def standard_error(measurement: Measurement, statistic: str) -> float | None:

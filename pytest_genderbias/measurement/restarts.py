@@ -120,10 +120,11 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
 
 
 def _why_missing(name: str, measurements: Sequence[Measurement], seeds: Sequence[int]) -> str:
-    """Return why the first of the restarts without a value of a statistic has none, and which these are."""
+    """Return why the first of the restarts without a value of a statistic has none, and the seeds of the others."""
     lacking = {str(seed): one for seed, one in zip(seeds, measurements, strict=True) if one.values[name] is None}
-    which = f"seed{'s' * (len(lacking) > 1)} {', '.join(lacking)} of {len(seeds)} restarts"
-    return f"{next(iter(lacking.values())).reasons.get(name, 'no value')} ({which})"
+    first, *others = lacking
+    also = f"; no value of seed {', '.join(others)} either" if others else ""
+    return f"{lacking[first].reasons.get(name, 'no value')} (seed {first} of {len(seeds)} restarts{also})"
 
 
 def _sums_by_restart(measurements: Sequence[Measurement]) -> SumsByStatistic:

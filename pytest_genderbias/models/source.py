@@ -481,11 +481,12 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def uncollected_imports(module: str) -> Iterator[None]:
-    """Pause the garbage collector inside a ``with`` block that imports a module for the first time, and spare it all
-    that is there after the block.
+    """Pause the garbage collector inside a ``with`` block that imports a module for the first time, and exclude from
+    later collections all objects that are in memory after the block.
 
     Nearly all that transformers imports stays; to search it again and again finds nothing, and takes a quarter of a
     short run. What was garbage before the block is collected first. Networks are built outside of it.
+    Cycles among other objects that the process holds at that moment are not freed later.
     """
     if module in sys.modules or not gc.isenabled():
         yield

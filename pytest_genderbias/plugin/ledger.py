@@ -591,8 +591,9 @@ def as_known(things: Iterable[T], known: Iterable[Iterable[T]], same: Callable[[
         known: what tests reported before.
         same: tells whether two things are one.
     """
-    before = list(chain.from_iterable(known))
-    return tuple(next((one for one in before if same(thing, one)), thing) for thing in things)
+    reported = tuple(things)
+    before = list(chain.from_iterable(known)) if reported else []
+    return tuple(next((one for one in before if same(thing, one)), thing) for thing in reported)
 
 
 def each_once(by_test: Iterable[Iterable[T]], same: Callable[[T, T], bool]) -> list[T]:

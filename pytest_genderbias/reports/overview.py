@@ -123,7 +123,7 @@ def overview(
     yield from _table(against, _AGAINST_BASELINE, titles, width)
     if notes.trainings:
         known = "; ".join(text.replace(": ", ", ") for text in list(notes.trainings)[:_MOST_SOURCES])
-        unit = "% of the stored distance from neutral, or of a known model's where that is larger"
+        unit = "% of the stored distance from neutral, or of a public model's where that is larger"
         text = f"the growth that fails in 80 % of releases ({unit}); other trainings: {known}"
         yield note("sees", text, width), ""
     if against and others:

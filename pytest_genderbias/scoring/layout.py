@@ -70,7 +70,7 @@ class TokenLayout:
             subset = {key: values[rows] for key, values in index.items()}
             parts.append((rows, *assemble(self._blocks[int(t)], subset, len(rows), self.encoder.pad_id)))
         n = len(templates)
-        width = max(packed.shape[1] for _, packed, *_ in parts)
+        width = max((packed.shape[1] for _, packed, *_ in parts), default=0)
         ids = np.full((n, width), self.encoder.pad_id, dtype=np.int32)
         numbers = np.zeros((3, n), dtype=np.int64)
         for rows, packed, *rest in parts:

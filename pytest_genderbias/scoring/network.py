@@ -170,8 +170,8 @@ class Network:
 
     A hook drops the other positions: within or after the attention of the last layer if the modules after it treat each
     position separately, else after the last hidden state, so that the vocabulary head is computed at the read positions
-    only. A row of each length is first passed with and without the hook; a hook that changes the logits is not used. If
-    no hook is left, ``note`` says so.
+    only. A row of each length, or of one length where ``ONE_LENGTH_SHOWS`` has the type of the network, is first passed
+    with and without the hook; a hook that changes the logits is not used. If no hook is left, ``note`` says so.
 
     The shortest row beside the longest shows whether padding changes the logits at these lengths; if so, batches have
     rows of one length.

@@ -31,7 +31,7 @@ _MOST_TOKENS = 4096
 UNCHANGED_BY_A_PASS = frozenset(
     ("albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "gpt2", "mpnet", "roberta", "xlm-roberta")
 )
-#: Types of networks of which a row of one length shows that their last modules may be given some positions only.
+#: Types of networks for which one length proves that the last modules can be computed at the read positions only.
 ONE_LENGTH_SHOWS = UNCHANGED_BY_A_PASS.union(("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen3"))
 #: Where the classes of a network and of all its layers come from.
 _KNOWN_CODE = ("transformers.models.", "transformers.activations", "transformers.pytorch_utils", "torch.nn.modules.")

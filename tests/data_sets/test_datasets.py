@@ -618,9 +618,9 @@ def test_eurogest_has_the_form_of_those_whom_a_stereotype_is_about(tmp_path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("the man said,the woman said,\n", "the woman said,the man said,\n", r":2: expected two columns of each"),
-        (",German,German,", ",German,Greek,", r":2: expected two columns of each language"),
-        ("stereotype_number", "stereotype", r":2: expected two columns of each language"),
+        ("the man said,the woman said,\n", "the woman said,the man said,\n", r":2: expected the man said"),
+        (",German,German,", ",German,Greek,", r":1: expected two columns of each language"),
+        ("stereotype_number", "stereotype", r":1: expected two columns of each language"),
         ("fort.,Je suis forte.", "fort.,", r":4: expected a text in column 'the woman said', got ''"),
         ("fort.,Je suis forte.", "fort.,Je suis fort.", r":4: both sentences are 'Je suis fort.'"),
         (",8\n", ",17\n", r":4: expected a stereotype from 1 to 16, got '17'"),
@@ -636,9 +636,11 @@ def test_a_bad_eurogest(tmp_path, old, new, message) -> None:
 
 def test_eurogest_without_both_kinds_has_no_pairs(tmp_path) -> None:
     lines = _EUROGEST.splitlines(keepends=True)
-    for kept in (lines[:3], [*lines[:3], lines[-2]], lines[:2], lines[:1]):
-        with pytest.raises(DataFileError, match="expected"):
+    for kept in (lines[:3], [*lines[:3], lines[-2]], lines[:2]):
+        with pytest.raises(DataFileError, match="expected pairs of stereotypes of women and of men"):
             sentence_pairs.read_own_pairs(write(tmp_path / "a.csv", "".join(kept)))
+    with pytest.raises(DataFileError, match=r":2: expected the man said and the woman said"):
+        sentence_pairs.read_own_pairs(write(tmp_path / "a.csv", lines[0]))
 
 
 def test_eurogest_of_the_shared_data(shared_data) -> None:

@@ -233,6 +233,14 @@ def test_the_kind_is_that_of_the_control_items_or_else_of_the_suite(
     assert kind_of(Measurement.from_dict(measured.to_dict())) == kind
 
 
+def test_a_network_is_no_other_kind_by_the_main_statistic_of_its_suite() -> None:
+    """As ``winobias-chat``, whose main statistic is in the table of coreference scorers only."""
+    one = measure("lm-occupation", "demo-lm", limit=64, cache=None, ability="none: a test")
+    asked = replace(one, suite="winobias-chat", values={"f1_gap": 0.1})
+    assert kind_of(asked) == CAUSAL_LM
+    assert kind_of(replace(asked, signature={**one.signature, "model": {}})) == COREFERENCE_SCORER
+
+
 def test_the_error_of_restarts_is_that_of_their_items(masked: Measurement) -> None:
     """The interval of restarts is over restarts: two that are alike would have none."""
     restarts = combine_restarts([masked, masked, masked], range(3))

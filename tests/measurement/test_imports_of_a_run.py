@@ -77,5 +77,6 @@ def test_the_collector_is_spared_what_imports_made_and_finds_what_came_before_an
     assert gc.get_freeze_count() > frozen
     after = ref(_Ring())
     gc.collect()
+    gc.unfreeze()
     assert made() is not None
     assert after() is None

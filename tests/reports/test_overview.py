@@ -265,7 +265,7 @@ def test_a_gate_on_a_baseline_shows_then_and_now_as_a_growth_beside_what_it_sees
     assert head.split() == ["then", "now", "change", "sees", "verdict", "cases"]
     assert row == "  nli-occupation  net_neutral  0.858  0.851  +5 % (-10 to +20)  +20 % of 0.142  pass     10"
     assert " ".join(" ".join(sees).split()) == (
-        "sees the growth that fails in 80 % of releases (% of the stored distance from neutral, or of a known model's"
+        "sees the growth that fails in 80 % of releases (% of the stored distance from neutral, or of a public model's"
         " where that is larger); other trainings: 5 restarts"
     )
     narrow = lines([], [compared()], width=76)[2]

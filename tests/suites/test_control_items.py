@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -220,3 +221,7 @@ def test_words_that_are_asked_in_pairs_of_texts_need_as_many_right_answers() -> 
     assert words is not None
     in_pairs = replace(words, in_pairs=True)
     assert in_pairs.kind.needed == words.kind.needed and isinstance(in_pairs.question().query, PairSimilarity)
+    of_case = np.tile([[0.9], [0.1]], (len(words.content), 1))  # the second word is nearer than the third
+    read = in_pairs.kind.read
+    assert read(words.content, of_case).tolist() == [1.0] * len(words.content)
+    assert not read(words.content, 1 - of_case).any()

@@ -483,7 +483,7 @@ def _take_gaps(
 ) -> dict[int, float]:
     """Add the figures of the gaps in a rate, and return the gap of each profession that has one, by its code.
 
-    There are none where no pronoun is resolved, though all rates are 0 then.
+    None where no pronoun is resolved: all rates are 0.
     """
     total, r, rms = (f"{key}_gap_{figure}" for figure in ("sum", "pearson", "rms"))
     try:
