@@ -11,6 +11,7 @@ import json
 import math
 import random
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from pytest_genderbias.gates.verdicts import LESS_ABLE, Correction, passes
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.statistics.inference.over_restarts import prediction_bounds
 from pytest_genderbias.suites.family import WIDE as WIDE_SET
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "evidence"
@@ -122,6 +124,8 @@ PLAIN, WIDE = "pronoun-occupation mean_difference", "pronoun-occupation wide mea
 SLOPE = "pronoun-occupation slope"
 OCCUPATIONS = "lm-occupation aggregate_bias"
 ENOUGH = 0.8  #: share of the pairs
+#: Models of which single checkpoints are held against restarts, and how many are drawn.
+BESIDE, PAIRS_BESIDE = ("bert-tiny-mlm", "bert-tiny-again", "minilm-mlm", "stories260k", "smollm2-135m"), 1000
 #: The gate by which each kind of model is stopped first.
 MAIN = {
     "bert-tiny-mlm": SLOPE,
@@ -462,6 +466,7 @@ def tables(stored: Stored) -> dict[str, str]:
         **{f"gates of {model}": verdicts(stored, model) for model in stored["models"] if model not in GATED},
         "files": files(stored),
         "smallest": smallest(stored),
+        "one against restarts": against_restarts(stored),
         "plan": plans(stored),
         **{f"mitigated {model}": mitigated(of_model) for model, of_model in stored["mitigated"].items()},
         **{f"equal pairs of {model}": singles(stored["equal"][model]) for model in EQUAL},
@@ -599,6 +604,23 @@ def smallest(stored: Stored) -> str:
         rows.append([one["model"], one["restarts"], _written(gate), *cells[:2], said, cells[2]])
     headers = ["model", "restarts", "gate", "stopped in 80 %", "on a line (worsening)", "says", "ratio"]
     return _table(rows, headers)
+
+
+def against_restarts(stored: Stored) -> str:
+    """Return how many single checkpoints of each dose lie above the prediction bound of restarts of dose 50, both drawn
+    at random. Nothing is borrowed from other trainings.
+    """
+    rows, doses = [], MORE_DOSES["stories260k"]
+    for model, restarts in itertools.product(BESIDE, (3, 5)):
+        draws, stopped = random.Random(0), Counter[str]()
+        values = {dose: values_of(stored, model, dose, MAIN[model]) for dose in doses_of(model)}
+        for _ in range(PAIRS_BESIDE):
+            equal, *baseline = draws.sample(values[50], restarts + 1)
+            _, high = prediction_bounds(baseline, 1 - LEVEL)
+            for dose, of_dose in values.items():
+                stopped[str(dose)] += (equal if dose == 50 else draws.choice(of_dose)) > high
+        rows.append([model, restarts, _written(MAIN[model]), *_shares(stopped, PAIRS_BESIDE, doses)])
+    return _table(rows, ["model", "restarts", "gate", *(f"dose {dose}" for dose in doses)])
 
 
 def singles(by_dose: Mapping[str, Mapping[str, int]]) -> str:

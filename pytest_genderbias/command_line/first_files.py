@@ -40,7 +40,8 @@ _GATE = """\
     baseline: true       # not worse than the last accepted release, compared item by item, beyond what chance explains
 """
 _OF_ONE = """\
-  # Of the planted doses of bias it stopped next to none; three restarts, a SPEC with {seed}, stop most.
+  # Of the planted doses of bias it stopped next to none. A baseline of five restarts (a SPEC with {seed}) stops most,
+  # even if each later release is one checkpoint.
 """
 _LIMIT = """\
   # A limit needs no baseline. Uncomment it, and choose the number from what the first run measured:
@@ -192,6 +193,6 @@ def _next_steps(folder: Path, names: Sequence[str], spec: ModelSpec | None, data
     if any(name in names for name in _WORKFLOWS.values()):
         yield f"   CI installs from {SOURCE}, a clone, since no package index has the package; make it a submodule:"
         yield f"     git submodule add URL {SOURCE}"
-    yield "3. judge every later release by its name:"
-    seeds = "/seed-{seed}" if spec is not None and spec.seeded else ""
-    yield f"     pytest {_GATES} {shlex.quote(f'--bias-model={name}=NEXT{seeds}')}{_data(data)}"
+    several = ", one checkpoint or several (NEXT/seed-{seed})" if spec is not None and spec.seeded else ""
+    yield f"3. judge every later release by its name{several}:"
+    yield f"     pytest {_GATES} {shlex.quote(f'--bias-model={name}=NEXT')}{_data(data)}"

@@ -87,6 +87,16 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
         )
 
 
+def test_a_gate_on_restarts_takes_one_checkpoint_once_they_are_stored(wide_project: pytest.Pytester) -> None:
+    gates(wide_project, "suite: ./wide.yaml, baseline: true, margin: 0.05, settings: {seeds: 3}")
+    one = model(wide_project, "seed_1")
+    wide_project.runpytest(one, "--bias-update").stdout.fnmatch_lines(["*SettingError: wide trains nothing on m, *"])
+    wide_project.runpytest(model(wide_project, "seed_{seed}"), "--bias-update").assert_outcomes(passed=1)
+    _, verdicts, (found,) = judge(wide_project, one)
+    assert list(verdicts.values()) == ["within"]
+    assert not any("restarts" in note for note in found["notes"]), "it is measured once"
+
+
 def test_a_missing_restart_is_one_error(wide_project: pytest.Pytester) -> None:
     gates(
         wide_project, "suite: ./wide.yaml, at_least: 0.6", "suite: ./wide.yaml, statistic: threshold_0.5, at_least: 0.6"
