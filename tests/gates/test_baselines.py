@@ -18,6 +18,7 @@ from pytest_genderbias.errors import BaselineError, GateError, GateFailure
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path, entry_of, items_path, read_book, read_items
 from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, load_stored, pack_items, pack_measured
+from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
@@ -67,23 +68,18 @@ def test_two_measurements_cannot_claim_one_entry(tmp_path: Path) -> None:
 
 
 def test_a_margin_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
-    old = measure("nli-occupation", Neutral(0.5), limit=100, cache=None)
-    write_entries(tmp_path, "m", "t.py", {"nli-occupation": entry_of(old)})
+    def neutral(share: float) -> Measurement:
+        """Measure a suite that is not packaged, of which no training is known."""
+        return replace(measure("nli-occupation", Neutral(share), limit=100, cache=None), suite="my-nli")
+
+    write_entries(tmp_path, "m", "t.py", {"my-nli": entry_of(neutral(0.5))})
     baseline = Baseline(tmp_path, "m", "t.py")
-    assert (
-        assert_no_regression(
-            measure("nli-occupation", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline, margin=0.0
-        ).code
-        == "unchanged"
-    )
-    worse = measure("nli-occupation", Neutral(0.45), limit=100, cache=None)
+    assert assert_no_regression(neutral(0.5 - 5e-7), baseline, margin=0.0).code == "unchanged"
+    worse = neutral(0.45)
     assert assert_no_regression(worse, baseline, margin=0.051).code == "within"
     with pytest.raises(GateFailure, match=r"0\.05 worse \(95 %: 0\.0397 to 0\.05\), allowed 0\.02"):
         assert_no_regression(worse, baseline, margin=0.02)
-    assert (
-        assert_no_regression(measure("nli-occupation", Neutral(0.6), limit=100, cache=None), baseline, margin=0.05).code
-        == "better"
-    )
+    assert assert_no_regression(neutral(0.6), baseline, margin=0.05).code == "better"
     with pytest.raises(GateError, match="margin"):
         assert_no_regression(worse, baseline, margin=-1)
 
