@@ -17,14 +17,13 @@ from pytest_genderbias.gates.agreement import MUST_AGREE, different, other_condi
 from pytest_genderbias.gates.book import (
     BaselineEntry,
     NewEntry,
-    book_path,
     entry_of,
     items_path,
     read_book,
     read_items,
     read_reference,
 )
-from pytest_genderbias.gates.book_places import Place, forget, listed, read_place
+from pytest_genderbias.gates.book_places import Place, book_path, forget, listed, read_place
 from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_kept_spread
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, Seen, SinceAnchor, make_judgement

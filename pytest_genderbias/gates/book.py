@@ -19,7 +19,7 @@ from typing import Annotated
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
-from pytest_genderbias.gates.book_places import MOST_BYTES, Place, UrlPath, content_of, read_place
+from pytest_genderbias.gates.book_places import MOST_BYTES, Place, UrlPath, content_of, read_place, short_digest
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
     ContradictionError,
@@ -241,16 +241,6 @@ def entry_of(
 # Paths.
 
 
-def book_path(directory: Place, model: str, module: str) -> Place:
-    """Return the JSON file of a model name and test module.
-
-    A slash becomes a dot. A hash follows a name that has more dots, so that no two modules share a file.
-    """
-    named = module.replace("/", ".")
-    stem = module.removesuffix(".bias.yaml") if module.endswith(".bias.yaml") else module.rpartition(".")[0]
-    return directory / model / f"{named}-{_sha(module)}.json" if "." in stem else directory / model / f"{named}.json"
-
-
 def items_path(book: Place, name: str, sha256: str) -> Place:
     """Return the item file of an entry."""
     return book.with_name(f"{book.stem}.{file_name(name)}.{sha256[:8]}.npz")
@@ -259,11 +249,7 @@ def items_path(book: Place, name: str, sha256: str) -> Place:
 def file_name(name: str) -> str:
     """Return the name of an entry as a part of a file name, with a hash where characters had to be replaced."""
     allowed = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
-    return name if name == allowed else f"{allowed}-{_sha(name)}"
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return name if name == allowed else f"{allowed}-{short_digest(name)}"
 
 
 # Reading.

@@ -7,6 +7,7 @@ update holds a lock: a file that only one process can create. A run that is kill
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import secrets
 import socket
@@ -70,6 +71,36 @@ def place_of(text: str, folder: Path) -> Place:
         raise SettingError(f"expected a URL with a bucket or host, as s3://BUCKET/FOLDER, got {text}")
     forget()
     return UrlPath(text)
+
+
+def book_path(directory: Place, model: str, module: str) -> Place:
+    """Return the JSON file of a model name and test module.
+
+    A slash becomes a dot. A hash follows a name that has more dots, so that no two modules share a file.
+    """
+    named = module.replace("/", ".")
+    stem = module.removesuffix(".bias.yaml") if module.endswith(".bias.yaml") else module.rpartition(".")[0]
+    return directory / model / (f"{named}-{short_digest(module)}.json" if "." in stem else f"{named}.json")
+
+
+def short_digest(text: str) -> str:
+    """Return the start of the SHA-256 of a text, by which names of files differ."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def is_missing(place: Place) -> bool:
+    """Return whether there is no file; a file that cannot be read is there.
+
+    Raises:
+        StoreError: the store of a URL cannot be read, or has no such bucket.
+    """
+    if isinstance(place, UrlPath):
+        return content_of(place) is None
+    try:
+        place.lstat()
+    except (OSError, ValueError) as error:
+        return isinstance(error, FileNotFoundError)
+    return False
 
 
 def forget() -> None:

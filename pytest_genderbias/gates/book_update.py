@@ -24,13 +24,12 @@ from pytest_genderbias.gates.book import (
     SCHEMA,
     BaselineEntry,
     NewEntry,
-    book_path,
     entries_of,
     items_path,
     read_contents,
     read_items,
 )
-from pytest_genderbias.gates.book_places import Place, content_of, listed, locked, remove_place, write_place
+from pytest_genderbias.gates.book_places import Place, book_path, content_of, listed, locked, remove_place, write_place
 from pytest_genderbias.gates.item_file import StoredItems, alike_items, load_stored
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement

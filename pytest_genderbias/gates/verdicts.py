@@ -135,6 +135,36 @@ class NotJudged:
 
 
 @dataclass(frozen=True)
+class FinishedTest:
+    """The result of a test that measures or judges.
+
+    Attributes:
+        test: its id.
+        model: name of the model; empty if the run has none for it.
+        suite: name of the suite of a declared test; empty for a test in Python.
+        file: where it is declared, relative to the project; empty for a suite that no file names.
+        line: its line there, or that of the assertion that failed; 0 without a file.
+        outcome: of pytest: ``passed``, ``failed``, ``skipped``, or ``xfailed`` for a failure that was expected.
+        seconds: how long it took.
+        text: why it failed or was skipped.
+    """
+
+    test: str
+    model: str = ""
+    suite: str = ""
+    file: str = ""
+    line: int = 0
+    outcome: str = "passed"
+    seconds: float = 0.0
+    text: str = ""
+
+    @property
+    def place(self) -> str:
+        """File and line; an empty text without a file."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
+
+@dataclass(frozen=True)
 class Correction:
     """How many comparisons the bounds of a worsening hold for together, and what they are, in the plural."""
 

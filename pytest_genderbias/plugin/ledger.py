@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from pytest_genderbias.errors import GateFailure
-    from pytest_genderbias.gates.comparison import Comparison, LeftOut
+    from pytest_genderbias.gates.comparison import Comparison, Growth, LeftOut
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance
@@ -91,6 +91,7 @@ class Ledger:
         self._measurements: list[Measurement] = []  # each once, at the end
         self._comparisons: list[Comparison] = []
         self._not_compared: list[LeftOut] = []
+        self._growths: list[Growth] = []
         self._proposals: dict[BookKey, Proposals] = {}
         self._used: dict[BookKey, set[str]] = {}  # names of judged baseline entries
         self._items: dict[BookKey, list[pytest.Item]] = {}  # collected here; xdist may still change their ids
@@ -260,8 +261,8 @@ class Ledger:
             self._check_that_something_is_judged(session, exitstatus)
         if self._settings.compare:
             self._compare()
+        self._judge_releases()
         if self._settings.update == "no":
-            self._judge_releases()
             self._say_what_was_redefined(session)
         if self._messages.failures:
             _fail(session)
@@ -422,14 +423,16 @@ class Ledger:
         )
 
     def _judge_releases(self) -> None:
-        """Fail a run with a model whose bias grew over its suites together."""
+        """Fail a run with a model whose bias grew over its suites together; an update accepts it."""
         if not self._judgements:
             return
         from pytest_genderbias.gates.comparison import growth_of
 
-        for growth in growth_of(self._judgements):
-            if growth.worse:
-                self._messages.fail(growth.failure)
+        self._growths = growth_of(self._judgements)
+        if self._settings.update == "no":
+            for growth in self._growths:
+                if growth.worse:
+                    self._messages.fail(growth.failure)
 
     def _compare(self) -> None:
         from pytest_genderbias.gates.comparison import compare_models
@@ -492,18 +495,21 @@ class Ledger:
             terminalreporter.write_line(annotation)  # a command to the CI service, escaped by its rules
         if not (self._measurements or self._judgements or self._messages.lines or self._unjudged or self._broken):
             return
-        from pytest_genderbias.reports.run_report import RunSummary
-
-        found, lines = (self._measurements, self._judgements), self._messages.lines
-        again = write_gates_command(self._config)
-        summary = RunSummary(*found, self._unjudged, lines, failed=len(self._broken), next=again)
-        if self._settings.variance:
-            summary = replace(summary, variances=self._variances())
-        if self._settings.compare:
-            summary = replace(summary, comparisons=self._comparisons, not_compared=self._not_compared)
+        summary = door("summary of a run")(
+            self._measurements,
+            self._judgements,
+            self._unjudged,
+            self._messages.lines,
+            self._comparisons if self._settings.compare else None,
+            self._not_compared,
+            self._variances() if self._settings.variance else None,
+            len(self._broken),
+            write_gates_command(self._config),
+            self._growths,
+        )
         terminalreporter.write_sep("=", "bias")
         detail = max(0, self._config.get_verbosity())
-        for text, markup in door("summary of a run")(summary, terminal_width(self._config), detail):
+        for text, markup in summary.lines(terminal_width(self._config), detail):
             show(terminalreporter, text, markup)
         count_failures(self._messages.failures, terminalreporter)
 

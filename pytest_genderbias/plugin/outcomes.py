@@ -18,8 +18,9 @@ import pytest
 from _pytest._code.code import ExceptionRepr, ReprFileLocation
 
 from pytest_genderbias.errors import GateFailure
+from pytest_genderbias.gates.book_places import book_path, is_missing
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, NotJudged, in_lines
+from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, FinishedTest, NotJudged, in_lines
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey, update_command
 from pytest_genderbias.plugin.doors import door
@@ -35,10 +36,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from pytest_genderbias.gates.baseline import Baseline
+    from pytest_genderbias.gates.book import BaselineEntry
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.plugin.reported import ProposedEntry
-    from pytest_genderbias.reports.run_report import FinishedTest
 
 
 _ASKS = ("result", "exception")  #: methods of a future that tell of a failure
@@ -371,6 +371,16 @@ def _baseline_gates(item: pytest.Item, model: str) -> int:
     return len({(other.baseline_module, *other.baseline_gate) for other in judged if other.baseline_gate})
 
 
+def stored_entries(item: pytest.Item, model: str) -> Mapping[str, BaselineEntry]:
+    """Return the stored baseline entries of a model for the module of a test, by name."""
+    path = book_path(item.config.stash[SETTINGS].baseline, model, book_of(item).module)
+    if is_missing(path):
+        return {}
+    from pytest_genderbias.gates.book import read_book
+
+    return read_book(path)
+
+
 def stored_sample(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -> dict[str, int]:
     """Return as ``limit`` the number of cases of the largest of some stored entries, if it is a sample and the run sets
     no other limit.
@@ -379,8 +389,8 @@ def stored_sample(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str
     """
     if spec is None or item.config.stash[SETTINGS].limit is not None:
         return {}
-    baseline = baseline_of(item, spec.name)
-    samples = [_sample(entry.sample) for name in names if (entry := baseline.stored(name)) is not None]
+    stored = stored_entries(item, spec.name)
+    samples = [_sample(stored[name].sample) for name in names if name in stored]
     scored, total = max(samples, key=lambda sample: sample[0], default=(0, 0))
     return {"limit": scored} if scored < total else {}
 
@@ -517,11 +527,11 @@ def _shortened(measurement: Measurement, settings: Settings) -> Measurement:
     return short if settings.compare or settings.variance else replace(short, items={}, sums=SumsByStatistic({}))
 
 
-def _proposed_entries(outcome: ItemOutcome) -> dict[str, ProposedEntry]:
-    from pytest_genderbias.plugin.reported import ProposedEntry
-
+def _proposed_entries(outcome: ItemOutcome) -> dict[str, object]:
     if outcome.baseline is None:
         return {}
+    from pytest_genderbias.plugin.acceptance import ProposedEntry
+
     return {
         name: ProposedEntry(
             new, outcome.gates, outcome.baseline.overlooked(name, outcome.gates), outcome.baseline.against[name]
@@ -542,8 +552,6 @@ def finished_test(item: pytest.Item, report: pytest.TestReport, model: str, seco
         model: name of the model; empty if the run has none for it.
         seconds: how long all of its parts took.
     """
-    from pytest_genderbias.reports.run_report import FinishedTest
-
     file, line, crash = *_place(item), _crash(report)
     if crash is not None and file and os.path.abspath(item.config.rootpath / crash.path) == str(item.path):
         line = crash.lineno  # the assertion, and not the first line of its test

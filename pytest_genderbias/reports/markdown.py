@@ -18,11 +18,21 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.comparison import growth_of
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import BETTER, FAILED, NO_BASELINE, NO_REASON, PASSED, REGRESSED, TOO_FEW
+from pytest_genderbias.gates.verdicts import (
+    BETTER,
+    FAILED,
+    NO_BASELINE,
+    NO_REASON,
+    PASSED,
+    REGRESSED,
+    TOO_FEW,
+    FinishedTest,
+)
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, Column, Figure, Row, figures_of
-from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.run_summary import baseline_history
 from pytest_genderbias.reports.run_tables import run_tables
-from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines, run_verdict
+from pytest_genderbias.reports.run_verdict import broken_tests, decisive_lines, run_verdict
 from pytest_genderbias.reports.traces import tried
 from pytest_genderbias.text.printable import counted, cut
 

@@ -4,7 +4,7 @@ run writes is made from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import NotJudged
+from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema, read_stored
 from pytest_genderbias.measurement.variance import ValueVariance
@@ -69,36 +69,6 @@ class RunInfo:
     baselines: str = ""
     exit_status: int = 0
     seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class FinishedTest:
-    """The result of a test that measures or judges.
-
-    Attributes:
-        test: its id.
-        model: name of the model; empty if the run has none for it.
-        suite: name of the suite of a declared test; empty for a test in Python.
-        file: where it is declared, relative to the project; empty for a suite that no file names.
-        line: its line there, or that of the assertion that failed; 0 without a file.
-        outcome: of pytest: ``passed``, ``failed``, ``skipped``, or ``xfailed`` for a failure that was expected.
-        seconds: how long it took.
-        text: why it failed or was skipped.
-    """
-
-    test: str
-    model: str = ""
-    suite: str = ""
-    file: str = ""
-    line: int = 0
-    outcome: str = "passed"
-    seconds: float = 0.0
-    text: str = ""
-
-    @property
-    def place(self) -> str:
-        """File and line; an empty text without a file."""
-        return f"{self.file}:{self.line}" if self.file else ""
 
 
 @dataclass(frozen=True)
@@ -166,31 +136,6 @@ class RunReport:
         hints = {"variance" if name == "variances" else name: hint for name, hint in field_hints(cls).items()}
         read = {name: read_stored(hint, content[name], f"{where}.{name}") for name, hint in hints.items()}
         return cls(variances=read.pop("variance"), **read)
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """The results of a run as its terminal shows them at the end.
-
-    Attributes:
-        unjudged: tests that did not judge.
-        messages: lines with their markup.
-        comparisons: between models; ``None`` if the run compares none.
-        not_compared: suites that could not be compared.
-        variances: sources of variance; ``None`` if the run shows none.
-        failed: tests that failed without a verdict that failed them.
-        next: the command that writes gates from what was measured; empty if the run writes them.
-    """
-
-    measurements: Sequence[Measurement]
-    judgements: Sequence[Judgement]
-    unjudged: Sequence[NotJudged]
-    messages: Sequence[tuple[str, str]]
-    comparisons: Sequence[Comparison] | None = None
-    not_compared: Sequence[LeftOut] = ()
-    variances: Sequence[ValueVariance] | None = None
-    failed: int = 0
-    next: str = ""
 
 
 def read_report(path: Path) -> RunReport:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pytest_genderbias.gates.comparison import growth_of
-from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     FAILED,
@@ -23,63 +23,115 @@ from pytest_genderbias.gates.verdicts import (
     NotJudged,
 )
 from pytest_genderbias.reports.overview import Line, overview
-from pytest_genderbias.reports.run_report import RunReport, RunSummary
 from pytest_genderbias.reports.run_tables import run_tables
-from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines
-from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, together, wrapped
+from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, together, wrapped
 from pytest_genderbias.text.printable import format_number
+
+if TYPE_CHECKING:
+    from pytest_genderbias.gates.comparison import Comparison, Growth, LeftOut
+    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.measurement.variance import ValueVariance
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full
 
 
-def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line]:
-    """Yield each text of the summary of a run with its markup.
+@dataclass(frozen=True)
+class RunSummary:
+    """The results of a run as its terminal shows them at the end.
 
-    Args:
-        summary: the results.
-        width: columns of the terminal.
-        detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
+    Attributes:
+        unjudged: tests that did not judge.
+        messages: lines with their markup.
+        comparisons: between models; ``None`` if the run compares none.
+        not_compared: suites that could not be compared.
+        variances: sources of variance; ``None`` if the run shows none.
+        failed: tests that failed without a verdict that failed them.
+        next: the command that writes gates from what was measured; empty if the run writes them.
+        growths: how much the bias of each model grew over its suites together.
     """
-    for growth in growth_of(summary.judgements):
-        yield (
-            wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    "),
-            "red bold" if growth.worse else "bold",
-        )
-    yield from overview(summary.measurements, summary.judgements, width, detail)
-    yield from _other_tables(summary, width)
-    yield from _unjudged(summary.unjudged, width, detail)
-    for text, markup in _remarks(summary):
-        yield wrapped(text, width, "    "), markup
-    has_figures = any(measurement.values[measurement.main] is not None for measurement in summary.measurements)
-    if summary.next and has_figures and not summary.judgements and not summary.failed:
-        yield f"{note('next', 'write gates from what was measured:', width)}\n{note('', summary.next, _UNBROKEN)}", ""
-    if verdict := _verdict(summary):
-        yield wrapped(f"bias  {verdict}", width, "      "), "red bold" if _has_failed(summary) else "bold"
 
+    measurements: Sequence[Measurement]
+    judgements: Sequence[Judgement]
+    unjudged: Sequence[NotJudged]
+    messages: Sequence[tuple[str, str]]
+    comparisons: Sequence[Comparison] | None = None
+    not_compared: Sequence[LeftOut] = ()
+    variances: Sequence[ValueVariance] | None = None
+    failed: int = 0
+    next: str = ""
+    growths: Sequence[Growth] = ()
 
-def _other_tables(summary: RunSummary, width: int) -> Iterator[Line]:
-    """Yield the tables of mitigations, comparisons and variances, each with what is said below it."""
-    for table in run_tables(summary.judgements, summary.comparisons, summary.not_compared, summary.variances):
-        if table.kind != "mitigations":
-            yield table.title if table.kind == "grid" else "", ""
-        lines = rows_or_blocks(table.headers, table.rows, table.heads, width, "verdict")
-        yield from ((line, "") for line in lines if table.rows)
-        yield from ((wrapped(text, width, "    "), "") for text in table.notes)
+    def lines(self, width: int, detail: int) -> Iterator[Line]:
+        """Yield each text of the summary of a run with its markup.
 
+        Args:
+            width: columns of the terminal.
+            detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
+        """
+        for growth in self.growths:
+            yield (
+                wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    "),
+                "red bold" if growth.worse else "bold",
+            )
+        yield from overview(self.measurements, self.judgements, width, detail)
+        yield from self._other_tables(width)
+        yield from _unjudged(self.unjudged, width, detail)
+        for text, markup in self._remarks():
+            yield wrapped(text, width, "    "), markup
+        has_figures = any(measurement.values[measurement.main] is not None for measurement in self.measurements)
+        if self.next and has_figures and not self.judgements and not self.failed:
+            yield f"{note('next', 'write gates from what was measured:', width)}\n{note('', self.next, _UNBROKEN)}", ""
+        if verdict := self._verdict():
+            yield wrapped(f"bias  {verdict}", width, "      "), "red bold" if self._has_failed() else "bold"
 
-def _remarks(summary: RunSummary) -> Iterator[Line]:
-    """Yield accepted values, the age of baselines, which to refresh, and messages of the run."""
-    for line in _accepted(summary.judgements):
-        yield line, "yellow"
-    for line in baseline_history(summary.judgements, datetime.date.today()):
-        yield line, ""
-    if better := sum(settled.code == BETTER for settled in summary.judgements):
-        what = (
-            "1 gate is better than its baseline" if better == 1 else f"{better:,} gates are better than their baselines"
-        )
-        yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
-    yield from summary.messages
+    def _other_tables(self, width: int) -> Iterator[Line]:
+        """Yield the tables of mitigations, comparisons and variances, each with what is said below it."""
+        for table in run_tables(self.judgements, self.comparisons, self.not_compared, self.variances):
+            if table.kind != "mitigations":
+                yield table.title if table.kind == "grid" else "", ""
+            lines = rows_or_blocks(table.headers, table.rows, table.heads, width, "verdict")
+            yield from ((line, "") for line in lines if table.rows)
+            yield from ((wrapped(text, width, "    "), "") for text in table.notes)
+
+    def _remarks(self) -> Iterator[Line]:
+        """Yield accepted values, the age of baselines, which to refresh, and messages of the run."""
+        for line in _accepted(self.judgements):
+            yield line, "yellow"
+        for line in baseline_history(self.judgements, datetime.date.today()):
+            yield line, ""
+        if better := sum(settled.code == BETTER for settled in self.judgements):
+            what = (
+                "1 gate is better than its baseline"
+                if better == 1
+                else f"{better:,} gates are better than their baselines"
+            )
+            yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
+        yield from self.messages
+
+    def _has_failed(self) -> bool:
+        return bool(self.failed) or any(settled.failed for settled in self.judgements)
+
+    def _verdict(self) -> str:
+        """Return the last line: how many gates have which verdict, what was measured without one, what did not run."""
+        counts = Counter(map(_in_a_word, sorted(self.judgements, key=_severity)))
+        parts = [f"{count} {what}" for what, count in counts.items()]
+        if self.failed:
+            parts.insert(0, f"{self.failed} failed without a verdict")
+        subjects = {(measurement.model, measurement.suite) for measurement in self.measurements}
+        gated = {(settled.model, settled.suite) for settled in self.judgements}
+        if not self.judgements and subjects:
+            certain = "" if self.failed else ": nothing here can fail yet"
+            parts.append(f"{len(subjects)} measured, 0 gated{certain}")
+        elif rest := len(subjects - gated):
+            parts.append(f"{rest} measured without a gate")
+        kinds = Counter(test.why for test in self.unjudged)
+        if idle := kinds[NO_DATA] + kinds[INAPPLICABLE]:
+            parts.append(f"{idle} not run")
+        if others := kinds[OTHER_MODELS] + kinds[NO_MODEL]:
+            parts.append(f"{others} not judged")
+        return " · ".join(parts)
 
 
 def _unjudged(tests: Sequence[NotJudged], width: int, detail: int) -> Iterator[Line]:
@@ -127,32 +179,52 @@ def _accepted(judgements: Sequence[Judgement]) -> dict[str, None]:
     }
 
 
-# The last line.
+def baseline_history(judgements: Sequence[Judgement], today: datetime.date) -> Iterator[str]:
+    """Yield a line on the age of each model's baseline, and one for each value that has left its anchor.
+
+    Args:
+        judgements: of the run; only those that compare with a baseline have a history.
+        today: the date from which ages are counted.
+    """
+    compared = [settled for settled in judgements if settled.of_baseline.accepted_on is not None]
+    for model in dict.fromkeys(judgement.model for judgement in compared):
+        dates = {str(judgement.of_baseline.accepted_on) for judgement in compared if judgement.model == model}
+        yield f"baseline of {model}: {_ages(dates, today)}"
+    for line in dict.fromkeys(_since_anchor(judgement) for judgement in compared):
+        if line:
+            yield line
 
 
-def _has_failed(summary: RunSummary) -> bool:
-    return bool(summary.failed) or any(settled.failed for settled in summary.judgements)
+def _ages(dates: set[str], today: datetime.date) -> str:
+    days = sorted(days for date in dates if (days := _days(date, today)) is not None)
+    if not days:
+        return "of unknown age"
+    oldest, newest = _ago(days[-1]), _ago(days[0])
+    accepted = f"accepted {oldest}" if oldest == newest else f"accepted {oldest} to {newest}"
+    return accepted if len(days) == len(dates) else f"{accepted}; some entries are of unknown age"
 
 
-def _verdict(summary: RunSummary) -> str:
-    """Return the last line: how many gates have which verdict, what was measured without one, and what did not run."""
-    counts = Counter(map(_in_a_word, sorted(summary.judgements, key=_severity)))
-    parts = [f"{count} {what}" for what, count in counts.items()]
-    if summary.failed:
-        parts.insert(0, f"{summary.failed} failed without a verdict")
-    subjects = {(measurement.model, measurement.suite) for measurement in summary.measurements}
-    gated = {(settled.model, settled.suite) for settled in summary.judgements}
-    if not summary.judgements and subjects:
-        certain = "" if summary.failed else ": nothing here can fail yet"
-        parts.append(f"{len(subjects)} measured, 0 gated{certain}")
-    elif rest := len(subjects - gated):
-        parts.append(f"{rest} measured without a gate")
-    kinds = Counter(test.why for test in summary.unjudged)
-    if idle := kinds[NO_DATA] + kinds[INAPPLICABLE]:
-        parts.append(f"{idle} not run")
-    if others := kinds[OTHER_MODELS] + kinds[NO_MODEL]:
-        parts.append(f"{others} not judged")
-    return " · ".join(parts)
+def _days(date: str, today: datetime.date) -> int | None:
+    """Return how many days ago a date was; ``None`` if it is none. Files are edited by hand and merged."""
+    try:
+        return max(0, (today - datetime.date.fromisoformat(date)).days)
+    except ValueError:
+        return None
+
+
+def _ago(days: int) -> str:
+    return "today" if days == 0 else "1 day ago" if days == 1 else f"{days:,} days ago"
+
+
+def _since_anchor(judgement: Judgement) -> str:
+    """Return in words how far a value has come from its anchor; an empty text if it is still there."""
+    anchor = judgement.of_baseline.anchor
+    if anchor is None or not anchor.has_moved:
+        return ""
+    return (
+        f"since {anchor.since}: {judgement.name or judgement.suite}.{judgement.statistic} on {judgement.model}"
+        f" {anchor.value:.6g} -> {'-' if judgement.value is None else format(judgement.value, '.6g')}, {anchor.change}"
+    )
 
 
 def _severity(settled: Judgement) -> tuple[int, str]:
@@ -165,37 +237,3 @@ def _in_a_word(settled: Judgement) -> str:
     if settled.outcome == PASSED and code not in (STORED, NOT_STORED):
         return "passed"
     return settled.in_words
-
-
-# The report of an earlier run.
-
-
-def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[str]:
-    """Yield what the terminal showed at the end of a run: why gates failed, and the summary.
-
-    Args:
-        report: of the run.
-        width: columns of the terminal.
-        detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
-    """
-    names = ", ".join(model.name for model in report.run.models)
-    yield paragraph(f"run of {report.run.date}" + (f" on {names}" if names else ""), width)
-    for settled in report.judgements:
-        if settled.outcome == FAILED:
-            lines = [settled.text] if detail > 1 else decisive_lines(settled)
-            yield "\n".join(("", *lines))
-    broken = broken_tests(report)
-    for test in broken:
-        yield f"\n{test.test} failed without a verdict: {test.text}"
-    yield ""
-    summary = RunSummary(
-        report.measurements,
-        report.judgements,
-        report.not_judged,
-        [(text, "") for text in report.failures],
-        report.comparisons or None,
-        report.not_compared,
-        report.variances or None,
-        failed=len(broken),
-    )
-    yield from (text for text, _ in summary_lines(summary, width, detail))

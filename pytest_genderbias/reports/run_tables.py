@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.gates.choice import TriedGrid
-from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.fields import GATE_COLUMNS
 from pytest_genderbias.text.columns import together
 from pytest_genderbias.text.printable import counted, format_decimals, format_number, format_share
+
+if TYPE_CHECKING:
+    from pytest_genderbias.gates.comparison import Comparison, LeftOut
+    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.measurement.variance import ValueVariance
 
 COMPARED = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)",

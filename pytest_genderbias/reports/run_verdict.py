@@ -1,17 +1,19 @@
-"""The verdict on a whole run, what failed in it, and how old its baselines are, for everything that reports it in a few
-words.
+"""The verdict on a whole run and what failed in it, for everything that reports it in a few words; and the text that
+its terminal showed.
 """
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pytest_genderbias.gates.comparison import growth_of
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, WIDTH, in_lines, with_note
-from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, WIDTH, FinishedTest, in_lines, with_note
+from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.run_summary import RunSummary
+from pytest_genderbias.text.columns import paragraph
 from pytest_genderbias.text.printable import counted
 
 #: Exit statuses of pytest after which all tests ran: none failed, some failed, there were none.
@@ -78,49 +80,33 @@ def decisive_lines(judgement: Judgement, width: int = WIDTH) -> list[str]:
     return in_lines(judgement.shown, width).splitlines() or [with_note(judgement.code)]
 
 
-def baseline_history(judgements: Sequence[Judgement], today: datetime.date) -> Iterator[str]:
-    """Yield a line on the age of each model's baseline, and one for each value that has left its anchor.
+def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[str]:
+    """Yield what the terminal showed at the end of a run: why gates failed, and the summary.
 
     Args:
-        judgements: of the run; only those that compare with a baseline have a history.
-        today: the date from which ages are counted.
+        report: of the run.
+        width: columns of the terminal.
+        detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
     """
-    compared = [settled for settled in judgements if settled.of_baseline.accepted_on is not None]
-    for model in dict.fromkeys(judgement.model for judgement in compared):
-        dates = {str(judgement.of_baseline.accepted_on) for judgement in compared if judgement.model == model}
-        yield f"baseline of {model}: {_ages(dates, today)}"
-    for line in dict.fromkeys(_since_anchor(judgement) for judgement in compared):
-        if line:
-            yield line
-
-
-def _ages(dates: set[str], today: datetime.date) -> str:
-    days = sorted(days for date in dates if (days := _days(date, today)) is not None)
-    if not days:
-        return "of unknown age"
-    oldest, newest = _ago(days[-1]), _ago(days[0])
-    accepted = f"accepted {oldest}" if oldest == newest else f"accepted {oldest} to {newest}"
-    return accepted if len(days) == len(dates) else f"{accepted}; some entries are of unknown age"
-
-
-def _days(date: str, today: datetime.date) -> int | None:
-    """Return how many days ago a date was; ``None`` if it is none. Files are edited by hand and merged."""
-    try:
-        return max(0, (today - datetime.date.fromisoformat(date)).days)
-    except ValueError:
-        return None
-
-
-def _ago(days: int) -> str:
-    return "today" if days == 0 else "1 day ago" if days == 1 else f"{days:,} days ago"
-
-
-def _since_anchor(judgement: Judgement) -> str:
-    """Return in words how far a value has come from its anchor; an empty text if it is still there."""
-    anchor = judgement.of_baseline.anchor
-    if anchor is None or not anchor.has_moved:
-        return ""
-    return (
-        f"since {anchor.since}: {judgement.name or judgement.suite}.{judgement.statistic} on {judgement.model}"
-        f" {anchor.value:.6g} -> {'-' if judgement.value is None else format(judgement.value, '.6g')}, {anchor.change}"
+    names = ", ".join(model.name for model in report.run.models)
+    yield paragraph(f"run of {report.run.date}" + (f" on {names}" if names else ""), width)
+    for settled in report.judgements:
+        if settled.outcome == FAILED:
+            lines = [settled.text] if detail > 1 else decisive_lines(settled)
+            yield "\n".join(("", *lines))
+    broken = broken_tests(report)
+    for test in broken:
+        yield f"\n{test.test} failed without a verdict: {test.text}"
+    yield ""
+    summary = RunSummary(
+        report.measurements,
+        report.judgements,
+        report.not_judged,
+        [(text, "") for text in report.failures],
+        report.comparisons or None,
+        report.not_compared,
+        report.variances or None,
+        failed=len(broken),
+        growths=growth_of(report.judgements),
     )
+    yield from (text for text, _ in summary.lines(width, detail))

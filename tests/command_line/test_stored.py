@@ -8,10 +8,11 @@ import pytest
 from support.command_lines import Printed, type_command
 from support.run_reports import hostile_report, run_report
 
+from pytest_genderbias.gates.verdicts import FinishedTest
 from pytest_genderbias.plugin import outputs
 from pytest_genderbias.reports.markdown import write_summary
 from pytest_genderbias.reports.records import write_records
-from pytest_genderbias.reports.run_report import FinishedTest, RunReport, write_json
+from pytest_genderbias.reports.run_report import RunReport, write_json
 
 
 @pytest.fixture

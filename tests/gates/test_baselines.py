@@ -15,7 +15,8 @@ from support.baseline_books import write_entries
 
 from pytest_genderbias import Baseline, assert_no_regression, measure
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure
-from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path, entry_of, items_path, read_book, read_items
+from pytest_genderbias.gates.book import BaselineEntry, NewEntry, entry_of, items_path, read_book, read_items
+from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, load_stored, pack_items, pack_measured
 from pytest_genderbias.measurement.measurement import Measurement

@@ -21,13 +21,14 @@ from support.hand_made import hand_made
 from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates import item_file
-from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book, read_items
+from pytest_genderbias.gates.book import BaselineEntry, entry_of, items_path, read_book, read_items
+from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import update_books
 from pytest_genderbias.gates.item_file import pack_items
 from pytest_genderbias.gates.verdicts import passes
-from pytest_genderbias.plugin.acceptance import accept
+from pytest_genderbias.plugin.acceptance import ProposedEntry, accept
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
-from pytest_genderbias.plugin.reported import Proposals, ProposedEntry
+from pytest_genderbias.plugin.reported import Proposals
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
@@ -413,7 +414,7 @@ def test_a_judge_follows_a_run_that_replaces_the_entry_meanwhile(
 
 
 def proposals_of(baseline: Baseline) -> dict[BookKey, Proposals]:
-    entries = {
+    entries: dict[str, dict[str, object]] = {
         name: {"t.py::test": ProposedEntry(new, against=baseline.against[name])}
         for name, new in baseline.entries().items()
     }

@@ -13,7 +13,8 @@ from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError
-from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book
+from pytest_genderbias.gates.book import BaselineEntry, entry_of, items_path, read_book
+from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.measurement.measurement import Measurement

@@ -16,11 +16,11 @@ from support.hand_made import hand_made
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.gates.verdicts import NotJudged
+from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged
 from pytest_genderbias.reports import audit
 from pytest_genderbias.reports.audit import check_pack, pack_name, write_audit
 from pytest_genderbias.reports.figures.runs import over_releases
-from pytest_genderbias.reports.run_report import FinishedTest, ReportedModel, RunInfo, RunReport, read_report
+from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport, read_report
 from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.traces import Trace, TracePoint
 

@@ -12,8 +12,9 @@ import pytest
 from support.run_reports import HOSTILE, PASSED, REGRESSED, hostile_report, run_report, settled
 
 from pytest_genderbias.gates.judgement import ReductionFacts, SinceAnchor
+from pytest_genderbias.gates.verdicts import FinishedTest
 from pytest_genderbias.reports.audit import check_pack, write_audit
-from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.selection import ABOVE_MEDIAN, SelectionRow
 
 SAID = {"because": "the tenth release", "owner": "Ada", "harm": "fewer adverts", "decided": "2026-11-22"}

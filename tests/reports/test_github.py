@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, settled
 
+from pytest_genderbias.gates.verdicts import FinishedTest
 from pytest_genderbias.reports.markdown import annotation_lines, append_summary
-from pytest_genderbias.reports.run_report import FinishedTest
 
 
 def test_a_failed_gate_is_annotated_where_it_is_declared() -> None:

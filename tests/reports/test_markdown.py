@@ -11,10 +11,10 @@ from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, s
 
 from pytest_genderbias.gates.comparison import Comparison
 from pytest_genderbias.gates.judgement import Judgement, read_facts
-from pytest_genderbias.gates.verdicts import Paragraph
+from pytest_genderbias.gates.verdicts import FinishedTest, Paragraph
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.markdown import LARGEST, MARKER, summary_text
-from pytest_genderbias.reports.run_report import FinishedTest, RunInfo, RunReport
+from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.statistics.inference.variance_shares import VarianceShare
 
 

@@ -12,8 +12,9 @@ from support.hand_made import hand_made
 
 from pytest_genderbias.errors import WriteError
 from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.gates.verdicts import FinishedTest
 from pytest_genderbias.reports.mlflow_runs import check_mlflow, model_runs, write_mlflow
-from pytest_genderbias.reports.run_report import FinishedTest, ReportedModel, RunInfo, RunReport
+from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
 
 HOSTILE = '"><script>|\x1b[31m\u202e\n../..'
 

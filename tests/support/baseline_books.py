@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_genderbias.gates.book import NewEntry, book_path
+from pytest_genderbias.gates.book import NewEntry
+from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import update_books
 
 TEST = """

@@ -40,7 +40,8 @@ from pytest_genderbias.datasets.corpora import Vocabulary, feed_corpus
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.passages import read_passages
 from pytest_genderbias.engines import results_files
-from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_book, read_items
+from pytest_genderbias.gates.book import entry_of, items_path, read_book, read_items
+from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.file import read_mitigations

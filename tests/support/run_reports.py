@@ -8,8 +8,8 @@ from typing import Any
 from support.hand_made import hand_made
 
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement
-from pytest_genderbias.gates.verdicts import NotJudged, Paragraph
-from pytest_genderbias.reports.run_report import FinishedTest, ReportedModel, RunInfo, RunReport
+from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged, Paragraph
+from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
 
 #: Markup, markdown, escape codes, bidirectional controls, a mention, a formula, a workflow command, a lone surrogate.

@@ -70,9 +70,7 @@ class SuiteItem(ComparedItem):
     @property
     def _is_stored(self) -> bool:
         """Whether there is a stored entry of the suite."""
-        return (
-            self.spec is not None and outcomes.baseline_of(self, self.spec.name).stored(self._loaded().name) is not None
-        )
+        return self.spec is not None and self._loaded().name in outcomes.stored_entries(self, self.spec.name)
 
     @property
     def is_gate(self) -> bool:
@@ -88,18 +86,20 @@ class SuiteItem(ComparedItem):
         """Measure, and judge against the stored entry and the reference. Without a stored entry, an update makes
         one.
         """
-        from pytest_genderbias.gates.assertions import settle_all
-
         spec, settings = self.spec or without_model(self), self.config.stash[SETTINGS]
         measure_references(self)
-        measurement, judgements = measure_for(self, spec), []
-        baseline = outcomes.baseline_of(self, measurement.model)
-        stored = baseline.stored(measurement.suite) is not None
-        if (
-            not stored and measurement.statistics[measurement.main].no_gate
-        ):  # it is measured, and nothing is to be judged
+        measurement = measure_for(self, spec)
+        judges_nothing = settings.update == "no" and self.reference is None
+        if not self._is_stored and (judges_nothing or measurement.statistics[measurement.main].no_gate):
             return
-        if stored or (baseline.update != "no" and not self._is_left_out(measurement, baseline)):
+        self._judge(measurement)
+
+    def _judge(self, measurement: Measurement) -> None:
+        from pytest_genderbias.gates.assertions import settle_all
+
+        settings, judgements, stored = self.config.stash[SETTINGS], [], self._is_stored
+        baseline = outcomes.baseline_of(self, measurement.model)
+        if stored or (settings.update != "no" and not self._is_left_out(measurement, baseline)):
             judgements.append(baseline.judge(measurement, settings.margin))
         try:
             if self.reference is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, Paragraph, direction_in_words
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, FinishedTest, Paragraph, direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import between, change_and_bounds
 from pytest_genderbias.reports.html.tables import (
@@ -19,7 +19,7 @@ from pytest_genderbias.reports.html.tables import (
     naming_cell,
     number_cell,
 )
-from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.run_verdict import OTHER, broken_tests
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.printable import format_number, format_share
