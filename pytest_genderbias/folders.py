@@ -23,6 +23,7 @@ from pytest_genderbias.errors import WriteError
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+KEPT_REPLIES = "replies"  #: folder of the score cache with the replies of systems that have a fingerprint
 _STREAMS = ("/dev/fd/", "/dev/std", "/proc/")  #: paths of open files, which a rename would cut off from their readers
 _STALE = (
     3600.0  #: seconds after which an unfinished file belongs to no writer that still runs, where files have no locks

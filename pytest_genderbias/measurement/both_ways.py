@@ -26,8 +26,8 @@ from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 from pytest_genderbias.scoring.reply_counts import reply_counts
 from pytest_genderbias.statistics.agreement import TextAgreement, text_agreement
+from pytest_genderbias.suites.ask import PROBABILITY_ROLES
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
-from pytest_genderbias.suites.families.shared.asking import PROBABILITY_ROLES
 from pytest_genderbias.suites.query import ChatAnswers, ChatReplies, Replies
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text.reply_reading import opened_reasoning

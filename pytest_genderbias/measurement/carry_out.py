@@ -22,12 +22,10 @@ from pytest_genderbias.errors import BiasWarning, SettingError, UndefinedError
 from pytest_genderbias.measurement.ability import TASK, Ability
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
-from pytest_genderbias.measurement.reply_questions import wanted_replies
 from pytest_genderbias.models.behaviour import ANY_ROWS, REASONS
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.protocols import HIDDEN_STATES
-from pytest_genderbias.models.replies import RepliesBackend
+from pytest_genderbias.models.protocols import HIDDEN_STATES, REPLIES
 from pytest_genderbias.models.roles import CAUSAL_LM, NLI_CLASSIFIER
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer, score_suite
@@ -76,7 +74,9 @@ def ask(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None =
         from pytest_genderbias.measurement.both_ways import replying_in_text
 
         model = replying_in_text(model, settings=replace(settings, progress=None))
-    if isinstance(model.backend, RepliesBackend):
+    if model.can(REPLIES):
+        from pytest_genderbias.measurement.reply_questions import wanted_replies
+
         model.backend.expect(wanted_replies(plan, settings.limit, settings.seed), settings.cache)
     return Asked(plan, model, doubt, *_answers(plan, model, settings, until), null)
 
@@ -113,7 +113,7 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
         shuffled, null_notes = _chance_of_sizes(plan, answers, summary.values, settings.seed), []
     notes += [
         *_template_notes(plan, model),
-        *(model.backend.notes if model.role.only_prompts or isinstance(model.backend, RepliesBackend) else ()),
+        *(model.backend.notes if model.role.only_prompts or model.can(REPLIES) else ()),
         *_batch_notes(model),
     ]
     if doubt is not None:
@@ -384,7 +384,7 @@ def _drawn(plan: Plan, role: str, statistic: str) -> str:
 
 def _way_asked(plan: Plan, model: Model) -> dict[str, str]:
     """Return what a system that answers in text was asked for: measurements of different ways are never compared."""
-    if not isinstance(model.backend, RepliesBackend):
+    if not model.can(REPLIES):
         return {}
     in_text = any(isinstance(question.query, Replies) for question in plan.questions.values())
     return {"asked": _REPLIES if in_text else _FIRST_TOKENS}

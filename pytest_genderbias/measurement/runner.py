@@ -18,13 +18,10 @@ from pytest_genderbias.measurement.carry_out import Until, ask, summarised
 from pytest_genderbias.measurement.control_questions import AskedAbilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan, plan_measurement, refuse_without_template
-from pytest_genderbias.measurement.reply_questions import wanted_replies
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.measurement.run_models import RunModels
 from pytest_genderbias.models.loading import load_model
-from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.objects import evaluation_mode, wrap
-from pytest_genderbias.models.replies import Wanted
+from pytest_genderbias.models.model import Model, evaluation_mode
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import CHAT, ModelSpec, parse_spec, path_spec
 from pytest_genderbias.scoring.engine import ScoreSettings
@@ -35,6 +32,8 @@ from pytest_genderbias.suites.suite import Suite, load_suite
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from pytest_genderbias.models.replies import Wanted
 
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
@@ -195,6 +194,8 @@ class Runner:
         Raises:
             SettingError: it is more than a run may send.
         """
+        from pytest_genderbias.measurement.reply_questions import wanted_replies
+
         wanted: dict[ModelSpec, list[Wanted]] = {}
         for suite, spec, settings in measurements:
             if spec.kind == CHAT:
@@ -323,7 +324,7 @@ def cache_folder(cache: object) -> Path | None:
 def _target_of(model: object) -> ModelSpec | Model:
     if isinstance(model, (ModelSpec, Model)):
         return model
-    return parse_spec(model) if isinstance(model, str) else wrap(model)
+    return parse_spec(model) if isinstance(model, str) else load_model(model)
 
 
 def _key(suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None) -> tuple[object, ...] | None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model, Origin
-from pytest_genderbias.models.objects import wrap
 from pytest_genderbias.models.source import (
     MAX_REQUESTS,
     MAX_TOKENS,
@@ -127,6 +126,8 @@ def load_model(
                 "device, dtype and trust_remote_code apply to checkpoints; a model in memory is measured as it is: use"
                 " network.to(...) before"
             )
+        from pytest_genderbias.models.objects import wrap
+
         return wrap(model, tokenizer, name, labels, samples)
     spec = parse_spec(model if isinstance(model, str) else path_spec(model))
     spec = spec if name is None else replace(spec, name=check_name(name))

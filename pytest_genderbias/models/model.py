@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.config import SIZES, entry, hidden_size
@@ -295,3 +297,33 @@ class Model:
         if self.backend.facts is not None and self.backend.facts.input_width is not None:
             return int(self.backend.facts.input_width)
         return int(self.backend.network.get_input_embeddings().get_parameter("weight").shape[1])
+
+
+def is_network(target: object) -> TypeGuard[PreTrainedModel]:
+    """Return whether an object is a transformers network. Transformers is not imported for an object of something
+    else.
+    """
+    if "transformers" not in sys.modules:
+        return False
+    from transformers import PreTrainedModel
+
+    return isinstance(target, PreTrainedModel)
+
+
+@contextmanager
+def evaluation_mode(target: object) -> Iterator[None]:
+    """Put the network of a model into evaluation mode inside a ``with`` block, then give each module its mode back.
+
+    ``target``: a network or a :class:`Model`; anything else is left alone, also a network that is loaded later, in
+    evaluation mode.
+    """
+    of_model = isinstance(target, Model) and target.can(HIDDEN_STATES)
+    network = target.backend.in_memory if isinstance(target, Model) and of_model else target
+    modes = {module: module.training for module in network.modules()} if is_network(network) else {}
+    for module in modes:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import reduce
 from importlib import import_module
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, TypeGuard, cast
+from typing import TYPE_CHECKING, cast
 
 from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.models.behaviour import Behaviour, embedded_tokens, observe
@@ -20,10 +20,9 @@ from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoints import batch_details, check_parts, longest_row
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Checkpoint, Model, evaluation_mode, is_network
 from pytest_genderbias.models.plain_tensors import number_format
 from pytest_genderbias.models.protocols import (
-    HIDDEN_STATES,
     CausalLM,
     ChatModel,
     CoreferenceScorer,
@@ -169,36 +168,6 @@ def _role_of_class(network: PreTrainedModel) -> Role:
     config = deepcopy(network.config)
     config.architectures = [type(network).__name__]
     return role_of_config(config)
-
-
-def is_network(target: object) -> TypeGuard[PreTrainedModel]:
-    """Return whether an object is a transformers network. Transformers is not imported for an object of something
-    else.
-    """
-    if "transformers" not in sys.modules:
-        return False
-    from transformers import PreTrainedModel
-
-    return isinstance(target, PreTrainedModel)
-
-
-@contextmanager
-def evaluation_mode(target: object) -> Iterator[None]:
-    """Put the network of a model into evaluation mode inside a ``with`` block, then give each module its mode back.
-
-    ``target``: a network or a :class:`Model`; anything else is left alone, also a network that is loaded later, in
-    evaluation mode.
-    """
-    of_model = isinstance(target, Model) and target.can(HIDDEN_STATES)
-    network = target.backend.in_memory if isinstance(target, Model) and of_model else target
-    modes = {module: module.training for module in network.modules()} if is_network(network) else {}
-    for module in modes:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:

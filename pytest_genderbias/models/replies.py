@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from pytest_genderbias.datasets.stored_replies import StoredReplies
 from pytest_genderbias.errors import BiasError, ScoreError, SettingError
-from pytest_genderbias.folders import distrusted
+from pytest_genderbias.folders import KEPT_REPLIES, distrusted
 from pytest_genderbias.models.event_loop import done, loop
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import REPLIES, Backend, Replier
@@ -25,7 +25,6 @@ from pytest_genderbias.models.roles import TEXT_REPLIES, Role
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.text.printable import brief
 
-KEPT = "replies"  #: folder of the score cache with the replies of systems that have a fingerprint
 CHARACTERS = 4  #: of a token, about, in English
 _AT_ONCE = 8  #: calls of a coroutine under way
 _MOST_AT_ONCE = 256
@@ -253,7 +252,7 @@ class KeptReplies:
         """Return the file for a system in a folder of the score cache."""
         if cache is None or fingerprint is None or distrusted(cache):
             return cls(None)
-        return cls(cache / KEPT / f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:32]}.jsonl")
+        return cls(cache / KEPT_REPLIES / f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:32]}.jsonl")
 
     def read(self) -> dict[str, tuple[str, ...]]:
         """Return the replies by key."""

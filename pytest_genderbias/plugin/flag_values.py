@@ -23,6 +23,7 @@ from pytest_genderbias.gates.policy import Margin, read_margin
 from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.doors import EXECUTORS, check_address
+from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular, read_whole
 from pytest_genderbias.text.printable import brief, expected_instead
@@ -185,8 +186,8 @@ def executor(text: str, origin: Origin) -> str:
 
 
 def ray_address(text: str, origin: Origin) -> str:
-    """Parse the address of a Ray cluster."""
-    return check_address("ray", text)
+    """Parse the address of a Ray cluster; the executor checks any but the default."""
+    return text if text == FLAGS["ray"].default else check_address("ray", text)
 
 
 def workers(text: str, origin: Origin) -> tuple[int, int]:

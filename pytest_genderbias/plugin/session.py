@@ -72,9 +72,11 @@ class BiasSession:
 
 def _until(suite: Suite, limits: Limits) -> Until | None:
     """Return when scoring may stop: as soon as all limits are decided; ``None`` without limits."""
+    if not limits:
+        return None
     from pytest_genderbias.gates.limits import decided_by
 
-    return decided_by(limits, suite.statistics) if limits else None
+    return decided_by(limits, suite.statistics)
 
 
 SESSION = pytest.StashKey[BiasSession]()

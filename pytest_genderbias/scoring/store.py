@@ -22,9 +22,8 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.folders import acquire, distrusted, is_on_disk, write_whole
+from pytest_genderbias.folders import KEPT_REPLIES, acquire, distrusted, is_on_disk, write_whole
 from pytest_genderbias.models.known import RECORDS
-from pytest_genderbias.models.replies import KEPT
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.shared_scores import SharedScores
 
@@ -232,7 +231,7 @@ def list_entries(root: Path) -> list[CacheEntry]:
     entries = [_score_entry(path) for path in _paths(root) if _FOLDER.fullmatch(path.name)]
     entries += [_file_entry(path, "trained head") for path in _paths(root / "heads") if _HEAD.fullmatch(path.name)]
     entries += [_file_entry(path, "known model") for path in _paths(root / RECORDS) if _RECORD.fullmatch(path.name)]
-    entries += [_file_entry(path, "replies") for path in _paths(root / KEPT) if _KEPT.fullmatch(path.name)]
+    entries += [_file_entry(path, "replies") for path in _paths(root / KEPT_REPLIES) if _KEPT.fullmatch(path.name)]
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: (entry.used, entry.path))
 
 

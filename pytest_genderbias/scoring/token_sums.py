@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, RowSource
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.network import Network, check_scored
 from pytest_genderbias.scoring.reads import Inputs, TokenReads, causal_reads, check_not_first, masked_reads
@@ -22,6 +21,8 @@ from pytest_genderbias.scoring.tokens import TokenRows
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, RowSource
 
 
 _ROUNDING = 1e-6  #: nats that the logarithm of a probability may be above 0

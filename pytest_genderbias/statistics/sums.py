@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,18 +20,6 @@ from pytest_genderbias.statistics.rate_counts import hits_and_trials_of
 LineFigure = Literal["pearson", "slope", "mean_absolute"]
 PERSON_BLOCKS = "blocks of persons"
 _WORD_BLOCKS = "blocks of words"
-
-
-def take_arrays(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[NDArray[Any]]:  # of names, counts or scores
-    """Return arrays by name.
-
-    Raises:
-        UndefinedError: an array is missing, as without a data set.
-    """
-    missing = [name for name in names if name not in arrays]
-    if missing:
-        raise UndefinedError(f"the items have no {', '.join(missing)}")
-    return [np.asarray(arrays[name]) for name in names]
 
 
 def correlation_sums(labels: NDArray[np.str_], x: ArrayLike, y: ArrayLike, over: str) -> ItemSums:

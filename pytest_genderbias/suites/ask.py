@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.text.reply_reading import refusals
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
 
+STORED = "chat-answers"  #: the kind of a file of answers
+REPLIES = "text-replies"  #: the kind of a system that answers in text
+PROBABILITY_ROLES = ("causal-lm", "chat-model")
+CHAT_ROLES = (*PROBABILITY_ROLES, REPLIES)
 KEY = "ask"
 _LETTERS, _REFUSALS = "letters", "refusals"
 _SLOT = re.compile(r"\{\w+\}")
@@ -89,10 +92,6 @@ class Asking:
                 f"its language is {self.language}, and it does not say how to ask; write under '{KEY}' in its file what"
                 f" English says as {'; '.join(f'{key}: {ENGLISH[key]!r}' for key in missing)}"
             )
-
-    def openings(self) -> tuple[str, ...]:
-        """Return what a reply that declines begins with, in small letters. Errors as of :func:`refusals`."""
-        return refusals(self.language, self.own_refusals)
 
     def content(self) -> list[object]:
         """Return what the suite says, for its digest; nothing where it says nothing."""

@@ -11,9 +11,8 @@ from typing import Any
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.suites.about import SuiteAbout, read_own_words
+from pytest_genderbias.suites.ask import CHAT_ROLES, Asking, check_asking, read_asking
 from pytest_genderbias.suites.ask import KEY as ASK_KEY
-from pytest_genderbias.suites.ask import Asking, check_asking, read_asking
-from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES
 from pytest_genderbias.suites.families.shared.paraphrases import KEY as PARAPHRASES_KEY
 from pytest_genderbias.suites.family import ITEMS_KEY, PAPER, WIDE, AnyFamily, resolve_options
 from pytest_genderbias.suites.registry import FAMILIES

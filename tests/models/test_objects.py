@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
-from pytest_genderbias.models.objects import evaluation_mode
+from pytest_genderbias.models.model import evaluation_mode
 
 KINDS = [
     ("bert", AutoModelForMaskedLM, "disco-terms", {"top_k": 2}),

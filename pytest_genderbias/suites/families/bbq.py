@@ -16,13 +16,11 @@ from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
 from pytest_genderbias.statistics.preference import flipped_means
-from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
-from pytest_genderbias.suites.ask import LETTERED, is_english
+from pytest_genderbias.statistics.sums import accuracy_gap_sums
+from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, STORED, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question
 from pytest_genderbias.suites.families.shared.asking import (
-    CHAT_ROLES,
     NEEDS,
-    STORED,
     asked,
     examples_of_messages,
     is_counted,
@@ -35,14 +33,22 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     competence_of,
     least_accuracy,
     mass_statistic,
-    refuse_unable,
     refused_statistic,
     take_task,
     why_by_place,
     with_refusals,
 )
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
-from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import (
+    SHARE,
+    SIGNED_SHARE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    refuse_unable,
+    take_arrays,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take

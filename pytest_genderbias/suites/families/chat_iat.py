@@ -19,11 +19,10 @@ from pytest_genderbias.statistics.multiple_choice import (
     rate_difference_interval,
     sampled_counts,
 )
-from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
-from pytest_genderbias.suites.ask import LETTERED
+from pytest_genderbias.statistics.sums import accuracy_gap_sums
+from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED
 from pytest_genderbias.suites.cases import Answer, Answers, Question
 from pytest_genderbias.suites.families.shared.asking import (
-    CHAT_ROLES,
     NEEDS,
     asked,
     examples_of_messages,
@@ -39,14 +38,21 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     cannot_do,
     competence_of,
     mass_statistic,
-    refuse_unable,
     refused_statistic,
     take_task,
     why_by_place,
     with_refusals,
 )
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of, text, whole
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import (
+    SIGNED_SHARE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    refuse_unable,
+    take_arrays,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Text, take
 

@@ -19,18 +19,10 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
 from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_rows
-from pytest_genderbias.suites.ask import Asking, check_asking, is_english, read_asking
+from pytest_genderbias.suites.ask import CHAT_ROLES, REPLIES, Asking, check_asking, is_english, read_asking
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.families.generation import words_of
-from pytest_genderbias.suites.families.shared.asking import (
-    CHAT_ROLES,
-    NEEDS,
-    REPLIES,
-    chosen_among,
-    first_message,
-    is_counted,
-    reply_shares,
-)
+from pytest_genderbias.suites.families.shared.asking import NEEDS, chosen_among, first_message, is_counted, reply_shares
 from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
     CONTROLS,
@@ -61,6 +53,7 @@ from pytest_genderbias.text.reply_reading import (
     first_number,
     is_refusal,
     pronoun_forms,
+    refusals,
     without_reasoning,
 )
 from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take, take_texts
@@ -529,7 +522,8 @@ def _read(
             shares[np.arange(len(shares)), places] * each,
         ]
     else:
-        openings, labels = body.ask.openings(), [of_case[number] for number in case.tolist()]
+        labels = [of_case[number] for number in case.tolist()]
+        openings = refusals(body.ask.language, body.ask.own_refusals)
         declines = np.asarray([is_refusal(text, openings) for text in texts], dtype=np.bool_)
         silent = np.asarray([not text for text in texts], dtype=np.bool_)
         scores = np.where(declines | silent, np.nan, _scores(body, options, texts, data, labels))

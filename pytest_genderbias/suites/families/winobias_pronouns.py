@@ -39,7 +39,6 @@ from pytest_genderbias.statistics.sums import (
     f1_sums,
     gap_pearson_sums,
     paired_gap_rms_sums,
-    take_arrays,
 )
 from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
@@ -58,11 +57,9 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     competence_of,
     mass_statistic,
     needing_the_task,
-    refuse_unable,
     refused_statistic,
     take_task,
     why_by_place,
-    with_reason,
     with_refusals,
 )
 from pytest_genderbias.suites.families.shared.group_distances import (
@@ -87,6 +84,9 @@ from pytest_genderbias.suites.statistic import (
     NullFigures,
     Options,
     Scale,
+    refuse_unable,
+    take_arrays,
+    with_reason,
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take

@@ -24,10 +24,10 @@ from pytest_genderbias.statistics.coreference_scores import (
     pair_counts,
 )
 from pytest_genderbias.statistics.multiple_choice import choices
-from pytest_genderbias.suites.ask import is_english
+from pytest_genderbias.suites.ask import CHAT_ROLES, is_english
 from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
+from pytest_genderbias.suites.families.shared.asking import NEEDS as ASKING_NEEDS
 from pytest_genderbias.suites.families.shared.asking import (
-    CHAT_ROLES,
     Picked,
     among_options,
     asked,
@@ -35,7 +35,6 @@ from pytest_genderbias.suites.families.shared.asking import (
     picked_of,
     question_facts,
 )
-from pytest_genderbias.suites.families.shared.asking import NEEDS as ASKING_NEEDS
 from pytest_genderbias.suites.family import Context, Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
 from pytest_genderbias.suites.statistic import Options

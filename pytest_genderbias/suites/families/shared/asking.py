@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.stored_replies import StoredAnswers, picked_options
 from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
-from pytest_genderbias.suites.ask import Asking
+from pytest_genderbias.suites.ask import REPLIES, STORED, Asking
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
@@ -29,10 +29,6 @@ from pytest_genderbias.suites.summary import Examples, examples_of
 FloatArray = NDArray[np.float64]
 Options = Sequence[str]
 
-STORED = "chat-answers"  #: the kind of a file of answers
-REPLIES = "text-replies"  #: the kind of a system that answers in text
-PROBABILITY_ROLES = ("causal-lm", "chat-model")
-CHAT_ROLES = (*PROBABILITY_ROLES, REPLIES)
 NEEDS = (
     "a causal LM with a chat template, an object that gives the probabilities of its answers, or a system or a file of"
     " replies in text"

@@ -21,11 +21,19 @@ from pytest_genderbias.statistics.inference.intervals import (
 )
 from pytest_genderbias.statistics.inference.item_bounds import kish_number
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.asking import READABLE, is_counted, reply_shares
 from pytest_genderbias.suites.family import CANNOT, Competence, Option, share
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options, Scale
+from pytest_genderbias.suites.statistic import (
+    SHARE,
+    Arrays,
+    FamilyStatistic,
+    MakeSums,
+    Options,
+    Scale,
+    refuse_unable,
+    take_arrays,
+)
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 
 FLOOR: dict[str, Option] = {
@@ -137,25 +145,6 @@ def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
         return exact
     interval = clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
     return max(exact, 0.0 if interval is None else interval.low)
-
-
-def refuse_unable(arrays: Arrays) -> None:
-    """Refuse a figure of bias where the model cannot do the task, or where that is not known.
-
-    Args:
-        arrays: items of a measurement; ``undefined`` has the reason, or an empty text.
-
-    Raises:
-        UndefinedError: the model cannot do the task.
-    """
-    reason = str(take_arrays(arrays, "undefined")[0][0])
-    if reason:
-        raise UndefinedError(reason)
-
-
-def with_reason(items: Mapping[str, NDArray[np.generic]], reason: str) -> dict[str, NDArray[np.generic]]:
-    """Return the items with the reason why no bias has a value, empty where the model does the task."""
-    return {**items, "undefined": np.asarray([reason])}
 
 
 def where_able(sums: MakeSums) -> MakeSums:

@@ -23,10 +23,18 @@ from pytest_genderbias.statistics.group_deviations import (
     group_rms_interval,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
+from pytest_genderbias.statistics.sums import contrast_rms_sums
 from pytest_genderbias.suites.cases import Items
-from pytest_genderbias.suites.families.shared.chat_task import refuse_unable
-from pytest_genderbias.suites.statistic import SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
+from pytest_genderbias.suites.statistic import (
+    SIGNED,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    Scale,
+    refuse_unable,
+    take_arrays,
+)
 from pytest_genderbias.suites.summary import Record, SummaryBuilder, records_by
 
 
