@@ -1,41 +1,27 @@
 """Combiners: named functions from totals over units to a statistic, to which :class:`ItemSums` refers by name.
 
 A combiner takes totals of shape (..., K), the parameters of the sums and the names of their columns. It returns values
-of shape (...), NaN if the statistic is undefined. All combiners are pure functions from modules that are imported here,
-so this table is all that stored sums need.
+of shape (...), NaN if the statistic is undefined. All combiners are pure functions. Those of few suites are named by
+their modules, which are imported when one of them is called, so this table is all that stored sums need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.statistics.association import effect_size_of_sums
-from pytest_genderbias.statistics.block_tables import (
-    distance_of_columns,
-    gap_of_columns,
-    predictions_of_columns,
-    trials_of_columns,
-    unit_gaps_of_columns,
-)
-from pytest_genderbias.statistics.contingency import (
-    FloatArray,
-    significant_fills_by_template,
-    significant_fills_of_columns,
-)
-from pytest_genderbias.statistics.cooccurrence import deviation_of_sums, slope_of_block_sums
-from pytest_genderbias.statistics.coreference_scores import accuracy_gap_of_sums, f1_gap_of_sums, f1_of_sums
 from pytest_genderbias.statistics.correlation import pearson_of_sums, product_sums, slope_of_sums
-from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_paired_sums, unit_gaps_of_pairs
-from pytest_genderbias.statistics.group_deviations import rms_of_contrast_sums, root_of_mean, unit_gaps_of_contrasts
-from pytest_genderbias.statistics.impact_ratio import impact_ratio_of_sums, lowest_mean_of_sums
-from pytest_genderbias.statistics.perplexity import perplexity_of_sums
-from pytest_genderbias.statistics.rate_counts import absolute_gaps_of_counts, trials_of_counts
 
+if TYPE_CHECKING:
+    from pytest_genderbias.statistics.gap_rms import UnitGaps
+
+FloatArray = NDArray[np.float64]
 Parameters: TypeAlias = Mapping[str, object]
 Columns: TypeAlias = "tuple[str, ...] | None"
 Value: TypeAlias = Callable[[FloatArray, Parameters, Columns], FloatArray]
@@ -166,6 +152,22 @@ def _association(sums: FloatArray) -> FloatArray:
     return np.asarray((sums[..., 1] + sums[..., 3]) / (sums[..., 0] + sums[..., 2]))
 
 
+def _of(place: str) -> Callable[..., Any]:
+    """Return a function of another module, ``MODULE:NAME``, which is imported at the first call."""
+
+    def function(*arguments: Any) -> Any:
+        return _reach(place)(*arguments)
+
+    return function
+
+
+@cache
+def _reach(place: str) -> Callable[..., Any]:
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = vars(import_module(f"pytest_genderbias.statistics.{module}"))[name]
+    return found
+
+
 #: All combiners by name. Stored files contain these names, so never give a name another meaning.
 COMBINERS: dict[str, Combiner] = {
     "mean": Combiner(_plain(_ratio), ratio=True, own=_ratio),
@@ -177,24 +179,46 @@ COMBINERS: dict[str, Combiner] = {
     "slope_over_templates": Combiner(_plain(slope_of_sums), by_unit=_products_by_unit, after="slope"),
     "pearson": Combiner(_plain(pearson_of_sums), own=_third_by_first),
     "slope": Combiner(_plain(slope_of_sums), own=_third_by_first),
-    "effect_size": Combiner(_plain(effect_size_of_sums), own=_association),
-    "deviation": Combiner(_plain(deviation_of_sums), own=_second_by_first),
-    "block_slope": Combiner(_plain(slope_of_block_sums), own=_third_by_first),
-    "perplexity": Combiner(_plain(perplexity_of_sums), own=perplexity_of_sums),
-    "f1": Combiner(_plain(f1_of_sums), own=f1_of_sums),
-    "f1_gap": Combiner(_plain(f1_gap_of_sums)),
-    "accuracy_gap": Combiner(_plain(accuracy_gap_of_sums)),
-    "absolute_gaps": Combiner(absolute_gaps_of_counts, smooth=False, trials=trials_of_counts),
-    "paired_gap_rms": Combiner(_plain(rms_of_paired_sums), smooth=False, unit_gaps=unit_gaps_of_pairs),
-    "contrast_rms": Combiner(_plain(rms_of_contrast_sums), smooth=False, unit_gaps=unit_gaps_of_contrasts),
-    "lowest_mean": Combiner(_plain(lowest_mean_of_sums), smooth=False),
-    "lowest_ratio": Combiner(_plain(impact_ratio_of_sums), smooth=False),
-    "root_mean": Combiner(_plain(root_of_mean), smooth=False, own=root_of_mean),
-    "gap_of_columns": Combiner(
-        gap_of_columns, smooth=False, named=True, unit_gaps=unit_gaps_of_columns, trials=trials_of_columns
+    "effect_size": Combiner(_plain(_of("association:effect_size_of_sums")), own=_association),
+    "deviation": Combiner(_plain(_of("cooccurrence:deviation_of_sums")), own=_second_by_first),
+    "block_slope": Combiner(_plain(_of("cooccurrence:slope_of_block_sums")), own=_third_by_first),
+    "perplexity": Combiner(_plain(_of("perplexity:perplexity_of_sums")), own=_of("perplexity:perplexity_of_sums")),
+    "f1": Combiner(_plain(_of("coreference_scores:f1_of_sums")), own=_of("coreference_scores:f1_of_sums")),
+    "f1_gap": Combiner(_plain(_of("coreference_scores:f1_gap_of_sums"))),
+    "accuracy_gap": Combiner(_plain(_of("coreference_scores:accuracy_gap_of_sums"))),
+    "absolute_gaps": Combiner(
+        _of("rate_counts:absolute_gaps_of_counts"), smooth=False, trials=_of("rate_counts:trials_of_counts")
     ),
-    "distance_of_columns": Combiner(distance_of_columns, smooth=False, named=True, trials=predictions_of_columns),
+    "paired_gap_rms": Combiner(
+        _plain(_of("gap_rms:rms_of_paired_sums")), smooth=False, unit_gaps=_of("gap_rms:unit_gaps_of_pairs")
+    ),
+    "contrast_rms": Combiner(
+        _plain(_of("group_deviations:rms_of_contrast_sums")),
+        smooth=False,
+        unit_gaps=_of("group_deviations:unit_gaps_of_contrasts"),
+    ),
+    "lowest_mean": Combiner(_plain(_of("impact_ratio:lowest_mean_of_sums")), smooth=False),
+    "lowest_ratio": Combiner(_plain(_of("impact_ratio:impact_ratio_of_sums")), smooth=False),
+    "root_mean": Combiner(
+        _plain(_of("group_deviations:root_of_mean")), smooth=False, own=_of("group_deviations:root_of_mean")
+    ),
+    "gap_of_columns": Combiner(
+        _of("block_tables:gap_of_columns"),
+        smooth=False,
+        named=True,
+        unit_gaps=_of("block_tables:unit_gaps_of_columns"),
+        trials=_of("block_tables:trials_of_columns"),
+    ),
+    "distance_of_columns": Combiner(
+        _of("block_tables:distance_of_columns"),
+        smooth=False,
+        named=True,
+        trials=_of("block_tables:predictions_of_columns"),
+    ),
     "significant_fills": Combiner(
-        significant_fills_of_columns, smooth=False, named=True, by_template=significant_fills_by_template
+        _of("contingency:significant_fills_of_columns"),
+        smooth=False,
+        named=True,
+        by_template=_of("contingency:significant_fills_by_template"),
     ),
 }

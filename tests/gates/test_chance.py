@@ -14,8 +14,8 @@ from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.statistics.block_tables import BlockTables
+from pytest_genderbias.statistics.count_sums import accuracy_sums, distance_sums, gap_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
-from pytest_genderbias.statistics.sums import accuracy_sums, distance_sums, gap_sums
 
 CLASSES, CELL = 12, 40
 

@@ -10,9 +10,9 @@ import sys
 import numpy as np
 
 from pytest_genderbias.statistics.block_tables import BlockTables
+from pytest_genderbias.statistics.count_sums import accuracy_sums, gap_sums
 from pytest_genderbias.statistics.gap_rms import change_p, rms_of_gaps, root_p, squared_gaps, unit_gaps
 from pytest_genderbias.statistics.inference.paired import compare_items
-from pytest_genderbias.statistics.sums import accuracy_sums, gap_sums
 
 CLASSES = 28
 SIZES = ("4", "30", "200", "600", "4 to 600")

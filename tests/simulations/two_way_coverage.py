@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from pytest_genderbias.statistics.count_sums import significant_fill_sums
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import align
 from pytest_genderbias.statistics.inference.paired import compare_aligned, compare_items
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
-from pytest_genderbias.statistics.sums import significant_fill_sums, template_bias_sums
+from pytest_genderbias.statistics.sums import template_bias_sums
 
 ITEMS = (12, 60, 164)
 TEMPLATES = (4, 6, 14)

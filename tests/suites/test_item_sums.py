@@ -15,6 +15,7 @@ from support.answered_suites import CASES, Answered, make_case
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.contingency import fisher_exact, significant_counts_by_template, significant_fills
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
+from pytest_genderbias.statistics.count_sums import absolute_gap_sums, gap_pearson_sums
 from pytest_genderbias.statistics.group_gaps import (
     absolute_gap_sum,
     beside_shares,
@@ -28,14 +29,7 @@ from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.reduction import compare_weighted_items
 from pytest_genderbias.statistics.inference.two_way import is_crossed, with_fixed
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
-from pytest_genderbias.statistics.sums import (
-    absolute_gap_sums,
-    correlation_sums,
-    gap_pearson_sums,
-    slope_sums,
-    template_bias_sums,
-    template_sums,
-)
+from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, template_bias_sums, template_sums
 from pytest_genderbias.suites.registry import FAMILIES
 
 

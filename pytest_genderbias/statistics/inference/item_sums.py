@@ -7,14 +7,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.combiners import Combiner, find_combiner
-from pytest_genderbias.statistics.gap_rms import UnitGaps
+
+if TYPE_CHECKING:
+    from pytest_genderbias.statistics.gap_rms import UnitGaps
 
 FloatArray = NDArray[np.float64]
 _MOST_BLOCKS = 200  #: blocks of consecutive cases

@@ -21,6 +21,7 @@ from pytest_genderbias.statistics.block_tables import (
     gap_figure,
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
+from pytest_genderbias.statistics.count_sums import accuracy_sums, distance_sums, gap_sums, probability_distance_sums
 from pytest_genderbias.statistics.distances import probability_tables, shuffled_probability_tables
 from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, gaps_and_variances
 from pytest_genderbias.statistics.group_gaps import (
@@ -40,7 +41,6 @@ from pytest_genderbias.statistics.group_gaps import (
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.right_answers import mean_recall
-from pytest_genderbias.statistics.sums import accuracy_sums, distance_sums, gap_sums, probability_distance_sums
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.group_distances import (
     DISTANCES,

@@ -23,8 +23,8 @@ from pytest_genderbias.statistics.contingency import (
     significant_fills,
     smallest_expected,
 )
+from pytest_genderbias.statistics.count_sums import significant_fill_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.sums import significant_fill_sums
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import (

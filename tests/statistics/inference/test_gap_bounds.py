@@ -16,6 +16,7 @@ from simulations.gap_coverage import (
 )
 
 from pytest_genderbias.statistics.block_tables import BlockTables
+from pytest_genderbias.statistics.count_sums import gap_sums
 from pytest_genderbias.statistics.gap_rms import (
     METHOD,
     SquaredGaps,
@@ -29,7 +30,6 @@ from pytest_genderbias.statistics.gap_rms import (
     unit_gaps,
 )
 from pytest_genderbias.statistics.inference.paired import compare_items
-from pytest_genderbias.statistics.sums import gap_sums
 
 LEVELS = (0.05, 0.002)
 

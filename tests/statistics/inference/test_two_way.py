@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pytest_genderbias.statistics.count_sums import significant_fill_sums
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, align
 from pytest_genderbias.statistics.inference.paired import compare_aligned, compare_items
@@ -21,12 +22,7 @@ from pytest_genderbias.statistics.inference.two_way import (
     two_way_interval,
     with_fixed,
 )
-from pytest_genderbias.statistics.sums import (
-    significant_fill_sums,
-    template_bias_sums,
-    template_line_sums,
-    template_sums,
-)
+from pytest_genderbias.statistics.sums import template_bias_sums, template_line_sums, template_sums
 
 
 def names(prefix: str, n: int) -> list[str]:
