@@ -121,18 +121,14 @@ class RayExecutor:
         finally:
             crew.give_up()
 
-    @property
-    def _usual_workers(self) -> int:
-        """Number of workers of a local cluster, where it is not said."""
-        return max(1, (os.cpu_count() or 1) // (self.threads * self._share))
-
     def _crew_for(self, model: Model) -> Crew:
         """Return the workers for models on this kind of device; they start when they get their first model."""
         if self._closed:
             raise ExecutorError("the executor was closed, and starts no workers any more; make another RayExecutor")
         on_gpu = str(model.details.get("device") or "cpu").partition(":")[0] != "cpu"
         if self._cluster is None:
-            cluster = Cluster(self.address, (self.workers or self._usual_workers) * self.threads)
+            workers = self.workers or max(1, (os.cpu_count() or 1) // (self.threads * self._share))
+            cluster = Cluster(self.address, workers * self.threads)
             self._ray = cluster.connect()
             self._cluster = cluster
         if self._crew is not None and self._crew.on_gpu != on_gpu:

@@ -565,7 +565,7 @@ class Baseline:
             return before
         if passes(judgement.code) or judgement.code == TOO_WEAK:
             return None
-        return first if fails_by_anchor(judgement) else before
+        return first if judgement.bound.startswith(f"{ANCHOR} ") else before  # the anchor fails it
 
     def _check_items(self, name: str, entry: BaselineEntry) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.
@@ -734,8 +734,3 @@ def held_to_anchor(judgement: Judgement, anchored: Judgement, anchor: BaselineEn
     against = Paragraph("baseline", f"{with_note(judgement.code)}: {judgement.headline}")
     shown, details = (first, against, *others), (*anchored.details, *judgement.details)
     return replace(anchored, shown=shown, details=details, accepted=judgement.accepted, facts=beside.facts)
-
-
-def fails_by_anchor(judgement: Judgement) -> bool:
-    """Return whether a judgement of :func:`held_to_anchor` is that of the comparison with the anchor."""
-    return judgement.bound.startswith(f"{ANCHOR} ")

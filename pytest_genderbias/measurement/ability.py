@@ -106,11 +106,6 @@ def over_restarts(abilities: Sequence[tuple[Ability, ...]]) -> tuple[Ability, ..
     return tuple(combined)
 
 
-def why_unable(abilities: Sequence[Ability]) -> str:
-    """Return why a model is not able; an empty text if it is."""
-    return next((one.unable for one in abilities if one.unable), "")
-
-
 def why_less_able(
     now: Sequence[Ability], then: Sequence[Ability], spread: Mapping[str, float] = _NONE, freedom: float = math.inf
 ) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.measurement.ability import TASKS_BY_ROLE, Ability, why_unable
+from pytest_genderbias.measurement.ability import TASKS_BY_ROLE, Ability
 from pytest_genderbias.measurement.ability_setting import AbilitySetting
 from pytest_genderbias.measurement.carry_out import Asked
 from pytest_genderbias.measurement.measurement import Measurement
@@ -24,7 +25,6 @@ from pytest_genderbias.models.roles import (
     TEXT_CLASSIFIER,
 )
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.right_answers import mean_recall, share_bounds
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.controls import Controls, packaged_controls, read_controls
@@ -74,7 +74,8 @@ class AskedAbilities:
             for kind in _kinds_for(plan, model.role.kind, main)
         ]
         abilities = (*of_role, *measurement.abilities)
-        why = why_unable(abilities) or _why_not_alive(next(iter(asked.answers.values())))
+        unable = next((one.unable for one in abilities if one.unable), "")
+        why = unable or _why_not_alive(next(iter(asked.answers.values())))
         notes = (*measurement.notes, *_notes_on_files(setting, [one.name for one in of_role]))
         unasked = "" if abilities or model.role.kind == TEXT else f"{model.role.text} is asked no control items"
         able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
@@ -159,7 +160,7 @@ def _unasked(controls: Controls, why: str) -> Ability:
     )
 
 
-def _judged(controls: Controls, right: FloatArray, question: Question) -> Ability:
+def _judged(controls: Controls, right: NDArray[np.float64], question: Question) -> Ability:
     """Return the ability that answers show, which needs the lower bound to be above what the kind of items asks."""
     asked = np.isfinite(right)
     if not asked.any():

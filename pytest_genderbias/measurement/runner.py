@@ -88,9 +88,6 @@ class _Request:
         numbers = (score.limit, score.seed, score.batch_tokens, score.null, score.ability)
         return repr((numbers, self.data, sorted(self.options.items())))
 
-    def with_seed(self, seed: int) -> _Request:
-        return replace(self, score=replace(self.score, seed=seed))
-
 
 class Runner:
     """Measures suites on models, with one model in memory and each measurement made once.
@@ -303,7 +300,8 @@ class Runner:
         trains = self._plan(suite, restarts[0], request).trains
         measurements = []
         for k, restart in enumerate(restarts):
-            of_seed = request.with_seed(first_seed + k) if trains else request
+            seed = first_seed + k if trains else first_seed
+            of_seed = replace(request, score=replace(request.score, seed=seed))
             measurements.append(self._carried_out(suite, restart, of_seed))
         combined = combine_restarts(measurements, seeds, model.spec)
         return replace(combined, notes=(*combined.notes, _NO_NULL)) if request.score.null else combined

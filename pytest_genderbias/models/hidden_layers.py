@@ -69,13 +69,6 @@ def copy_projections(source: PreTrainedModel, target: PreTrainedModel) -> None:
         project_hidden_layers(target, bases)
 
 
-def forget_projections(config: PreTrainedConfig) -> None:
-    """Remove from a config that hidden layers are projected, for a network that is made of the config and has no
-    projection.
-    """
-    vars(config).pop(PROJECTED_LAYERS, None)
-
-
 def described_projection(bases: Bases) -> str:
     """Return a projection as sorted JSON with digests of its bases, for fingerprints and a model's details."""
     digests = {str(layer): basis_digest(basis) for layer, basis in sorted(bases.items())}

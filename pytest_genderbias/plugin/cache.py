@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.folders import distrusted
-from pytest_genderbias.plugin.options import SETTINGS, Settings
-from pytest_genderbias.plugin.terminal import show
-from pytest_genderbias.plugin.workers import is_worker
+from pytest_genderbias.plugin.options import Settings
+from pytest_genderbias.plugin.progress import show
 from pytest_genderbias.text.columns import rows_or_blocks
 from pytest_genderbias.text.printable import counted
 
@@ -64,12 +63,6 @@ class CacheKeeper:
             show(terminalreporter, f"note: nothing is read from or written to the score cache: {doubt}", "yellow")
         if self._removed:
             show(terminalreporter, f"note: {self._removed}")
-
-
-def keep_cache(config: pytest.Config) -> None:
-    """Register a :class:`CacheKeeper`, except in a worker of xdist."""
-    if not is_worker(config):
-        config.pluginmanager.register(CacheKeeper(config.stash[SETTINGS]), "genderbias-cache")
 
 
 def describe(cache: Path, most: int, width: int) -> str:

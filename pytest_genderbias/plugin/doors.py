@@ -76,15 +76,6 @@ def make_executor(name: str, address: str, workers: tuple[int, int] | None, conf
     return cast("Executor", executor)
 
 
-def check_address(name: str, address: str) -> str:
-    """Return an address of a cluster, if an executor takes it.
-
-    Raises:
-        SettingError: it does not.
-    """
-    return str(reach(EXECUTORS[name][1])(address))
-
-
 def xdist_workers() -> int:
     """Return the number of processes of pytest-xdist that share this machine; 1 without pytest-xdist."""
     return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

@@ -22,7 +22,7 @@ from pytest_genderbias.gates.book_places import Place, UrlPath, place_of
 from pytest_genderbias.gates.policy import Margin, read_margin
 from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
-from pytest_genderbias.plugin.doors import EXECUTORS, check_address
+from pytest_genderbias.plugin.doors import EXECUTORS, reach
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular, read_whole
@@ -187,7 +187,7 @@ def executor(text: str, origin: Origin) -> str:
 
 def ray_address(text: str, origin: Origin) -> str:
     """Parse the address of a Ray cluster; the executor checks any but the default."""
-    return text if text == FLAGS["ray"].default else check_address("ray", text)
+    return text if text == FLAGS["ray"].default else str(reach(EXECUTORS["ray"][1])(text))
 
 
 def workers(text: str, origin: Origin) -> tuple[int, int]:

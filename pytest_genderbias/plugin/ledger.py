@@ -42,7 +42,6 @@ from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names, 
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.plugin.items.bias_item import PACKAGED
-from pytest_genderbias.plugin.only_suites import measures_only
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
 from pytest_genderbias.plugin.outputs import (
@@ -52,13 +51,12 @@ from pytest_genderbias.plugin.outputs import (
     needs_report,
     write_outputs,
 )
-from pytest_genderbias.plugin.terminal import count_failures, show
+from pytest_genderbias.plugin.progress import count_failures, show
 from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
 from pytest_genderbias.plugin.workers import (
     WorkerNode,
     output_of,
-    send_terminal_width,
-    send_user_arguments,
+    send_to_worker,
     terminal_width,
     user_arguments,
     worker_output,
@@ -77,6 +75,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.reports.selection import SelectionRow
 
 
+_ONLY_SUITES = f"{__package__}.only_suites"  #: a run that loads it measures, and is not meant to judge
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 _OUTCOMES = ("passed", "failed", "skipped")  #: others mean that a plugin runs the test again: "rerun", "retried"
 T = TypeVar("T")
@@ -204,9 +203,8 @@ class Ledger:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: WorkerNode) -> None:
-        """Send a worker the arguments of the user."""
-        send_user_arguments(self._config, node)
-        send_terminal_width(self._config, node)
+        """Send a worker what it does not know of the run."""
+        send_to_worker(self._config, node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerNode, error: object) -> None:
@@ -279,7 +277,7 @@ class Ledger:
         """Name gate files that were not read, and say what to do if a model is named and nothing judges it; with
         ``--bias-strict`` fail the run.
         """
-        if self._config.option.collectonly or measures_only(self._config):
+        if self._config.option.collectonly or self._config.pluginmanager.has_plugin(_ONLY_SUITES):
             return
         if self._settings.models or self._settings.strict or self._all_collected():
             unread = find_unread_gates(self._config)

@@ -40,11 +40,6 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [printable(line)] if line else []
 
 
-def measures_only(config: pytest.Config) -> bool:
-    """Return whether a run loads this plugin: it measures, and is not meant to judge."""
-    return config.pluginmanager.has_plugin(__name__)
-
-
 @dataclass
 class _Expected:
     """Amount that a run scores: cases, those of the whole suites, seconds of scoring, and the number of suites whose

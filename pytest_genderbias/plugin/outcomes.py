@@ -24,7 +24,7 @@ from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, FinishedTest
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey, update_command
 from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.items.bias_item import BiasItem, node_id, uses_fixture
+from pytest_genderbias.plugin.items.bias_item import BiasItem, node_id
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
@@ -190,7 +190,7 @@ def measures(item: pytest.Item) -> bool:
 
 def may_measure(item: pytest.Item) -> bool:
     """Return whether a test measures a model, or could do so by a fixture that it asks for while it runs."""
-    return measures(item) or uses_fixture(item, "request") or isinstance(item, pytest.DoctestItem)
+    return measures(item) or "request" in getattr(item, "fixturenames", ()) or isinstance(item, pytest.DoctestItem)
 
 
 def book_of(item: pytest.Item) -> BookKey:
@@ -552,7 +552,8 @@ def finished_test(item: pytest.Item, report: pytest.TestReport, model: str, seco
         model: name of the model; empty if the run has none for it.
         seconds: how long all of its parts took.
     """
-    file, line, crash = *_place(item), _crash(report)
+    crash = report.longrepr.reprcrash if isinstance(report.longrepr, ExceptionRepr) else None  # of a test in Python
+    file, line = _place(item)
     if crash is not None and file and os.path.abspath(item.config.rootpath / crash.path) == str(item.path):
         line = crash.lineno  # the assertion, and not the first line of its test
     return FinishedTest(
@@ -575,11 +576,6 @@ def _place(item: pytest.Item) -> tuple[str, int]:
         return "", 0
     file, line, _ = item.location
     return Path(file).as_posix(), (line or 0) + 1
-
-
-def _crash(report: pytest.TestReport) -> ReprFileLocation | None:
-    """Return where a test in Python failed."""
-    return report.longrepr.reprcrash if isinstance(report.longrepr, ExceptionRepr) else None
 
 
 def _outcome(report: pytest.TestReport) -> str:

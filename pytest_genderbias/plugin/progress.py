@@ -1,4 +1,5 @@
-"""Progress on the terminal, in spite of pytest's capturing: one line on a terminal, otherwise a line every half minute.
+"""The way to the terminal in a run: lines, what fails the run beside its tests, and progress in spite of pytest's
+capturing, in one line on a terminal, otherwise in a line every half minute.
 
 A worker of xdist has no terminal. It writes its state to a file, and the controller shows the files of all workers on
 one line.
@@ -13,15 +14,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_genderbias.escaping import printable
+from pytest_genderbias.escaping import isolated, printable
 from pytest_genderbias.plugin.workers import WorkerNode, is_worker, worker_input
 
 if TYPE_CHECKING:
@@ -298,7 +300,43 @@ def on_one_line(states: dict[str, State]) -> str:
     return " | ".join(f"{printable(worker)} {state.in_brief()}" for worker, state in states.items())
 
 
-def show_workers(config: pytest.Config) -> None:
-    """Show the progress of workers, in a process that may have some."""
-    if not is_worker(config):
-        config.pluginmanager.register(WorkersOnOneLine(config), "genderbias-progress")
+# What stays there.
+
+
+def show(terminalreporter: TerminalReporter, text: str, markup: str = "") -> None:
+    """Write a text, which may come from files and flags: lines stay, characters that a terminal would obey are escaped.
+
+    Args:
+        terminalreporter: Pytest's plugin.
+        text: One or more lines.
+        markup: A colour, ``bold``, both with a space between them, or nothing.
+    """
+    terminalreporter.write_line(isolated(printable(text, keep="\n")), **dict.fromkeys(markup.split(), True))
+
+
+@dataclass(frozen=True)
+class _Explanation:
+    """Failures in the form of pytest's reports: the short summary takes a line from the ``message`` of the crash."""
+
+    reprcrash: SimpleNamespace
+
+    def __str__(self) -> str:
+        return str(self.reprcrash.message)
+
+
+def count_failures(failures: Sequence[str], terminalreporter: TerminalReporter) -> None:
+    """Add an error to the short summary and to the last line for each failure, and so colour the last line red.
+
+    Call it when the section that shows them in full is printed: pytest then does not show them once more.
+    """
+    for text in failures:
+        explanation = _Explanation(SimpleNamespace(message=printable(text)))
+        report = pytest.TestReport(
+            nodeid="bias",
+            location=("bias", None, "bias"),
+            keywords={},
+            outcome="failed",
+            longrepr=explanation,  # type: ignore[arg-type]
+            when="teardown",
+        )
+        terminalreporter._add_stats("error", [report])

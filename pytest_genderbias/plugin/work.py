@@ -14,7 +14,7 @@ from pytest_genderbias.errors import BiasError, GateError, NotApplicableError, S
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import CHAT
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.cache import keep_cache
+from pytest_genderbias.plugin.cache import CacheKeeper
 from pytest_genderbias.plugin.items.bias_item import BiasItem, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.markers import gate_marker, mark
@@ -24,7 +24,7 @@ from pytest_genderbias.plugin.options import (
     reject_options_of_missing_suites,
     taken_for_test_path,
 )
-from pytest_genderbias.plugin.progress import show_workers
+from pytest_genderbias.plugin.progress import WorkersOnOneLine
 from pytest_genderbias.plugin.session import bias_session, keep_runs
 from pytest_genderbias.plugin.unjudged import GateKeeper, not_applicable, require_model
 from pytest_genderbias.plugin.workers import is_worker
@@ -44,9 +44,10 @@ class Work:
         """Read all settings, so that a wrong one is a usage error of one line."""
         self._config = config
         self._settings = config.stash[SETTINGS] = read_settings(config)
-        keep_cache(config)
         keep_runs(config)
-        show_workers(config)
+        if not is_worker(config):
+            config.pluginmanager.register(CacheKeeper(self._settings), "genderbias-cache")
+            config.pluginmanager.register(WorkersOnOneLine(config), "genderbias-progress")
         self._too_dear: SettingError | None = None
         self._ledger = Ledger(config)
         config.pluginmanager.register(self._ledger, "genderbias-ledger")

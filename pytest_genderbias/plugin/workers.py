@@ -42,8 +42,9 @@ def output_of(node: WorkerNode) -> Mapping[str, object]:
     return output
 
 
-def send_user_arguments(config: pytest.Config, node: WorkerNode) -> None:
-    """Send a worker the arguments of the user."""
+def send_to_worker(config: pytest.Config, node: WorkerNode) -> None:
+    """Send a worker the columns of the terminal, and the arguments of the user."""
+    node.workerinput[_WIDTH] = terminal_width(config)
     node.workerinput[_ARGUMENTS] = [str(argument) for argument in config.invocation_params.args]
 
 
@@ -51,11 +52,6 @@ def user_arguments(config: pytest.Config) -> Sequence[object]:
     """Return the arguments of the user, also in a worker."""
     arguments = worker_input(config).get(_ARGUMENTS)
     return arguments if isinstance(arguments, list) else config.invocation_params.args
-
-
-def send_terminal_width(config: pytest.Config, node: WorkerNode) -> None:
-    """Send a worker the columns of the terminal."""
-    node.workerinput[_WIDTH] = terminal_width(config)
 
 
 def terminal_width(config: pytest.Config) -> int:

@@ -15,7 +15,7 @@ from pytest_genderbias.errors import ModelError, NotApplicableError, SettingErro
 from pytest_genderbias.models.checkpoints import pick_device
 from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import copy_projections, forget_projections
+from pytest_genderbias.models.hidden_layers import PROJECTED_LAYERS, copy_projections
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import Role, classifier_role, coreference_role
 from pytest_genderbias.models.saving import copied
@@ -284,7 +284,7 @@ def _config_of(
                 f"hidden_size={size} cannot be shared by {config.num_attention_heads} heads; choose a multiple"
             )
     config.dtype = "float32"
-    forget_projections(config)
+    vars(config).pop(PROJECTED_LAYERS, None)  # a network that is made of the config has no projection
     return config
 
 

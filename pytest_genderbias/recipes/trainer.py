@@ -155,7 +155,8 @@ def run_trainer(
         with _one_error(folder), training.around(network), _names_of_class(network):
             trainer.train(resume_from_checkpoint=last_checkpoint(folder / CHECKPOINTS))
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-        if any(not math.isfinite(loss) for loss in losses) or not _is_finite(network):
+        is_finite = all(map(math.isfinite, losses)) and all(one.isfinite().all() for one in network.parameters())
+        if not is_finite:
             raise ModelError(f"the loss became {losses[-1] if losses else 'no number'}; lower the learning rate")
         module: torch.nn.Module = network
         module.eval()
@@ -349,10 +350,6 @@ def _is_whole(path: Path) -> bool:
     processes = process_count()
     generators = ["rng_state.pth"] if processes == 1 else [f"rng_state_{rank}.pth" for rank in range(processes)]
     return bool(weights) and all(is_zipfile(path / name) for name in (*_ARCHIVES, *generators))
-
-
-def _is_finite(network: PreTrainedModel) -> bool:
-    return all(bool(parameter.isfinite().all()) for parameter in network.parameters())
 
 
 _TOKENISED_AT_ONCE = 4096

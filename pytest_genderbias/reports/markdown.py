@@ -30,8 +30,7 @@ from pytest_genderbias.gates.verdicts import (
 )
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, Column, Figure, Row, figures_of
 from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.reports.run_summary import baseline_history
-from pytest_genderbias.reports.run_tables import run_tables
+from pytest_genderbias.reports.run_tables import baseline_history, run_tables
 from pytest_genderbias.reports.run_verdict import broken_tests, decisive_lines, run_verdict
 from pytest_genderbias.reports.traces import tried
 from pytest_genderbias.text.printable import counted, cut
@@ -153,7 +152,8 @@ def _failure(judgement: Judgement, test: FinishedTest | None) -> str:
 
 def _commands(report: RunReport) -> Iterator[str]:
     """Yield what accepts the values of this run, where gates on baselines did not pass."""
-    codes = {s.code for s in report.judgements if s.outcome in (FAILED, PASSED) and _is_on_baseline(s)}
+    gates = [one for one in report.judgements if one.outcome in (FAILED, PASSED)]
+    codes = {one.code for one in gates if one.of_baseline.accepted_on is not None or one.code == NO_REASON}
     typed = f"pytest {shlex.join(repeated_arguments(report.run.arguments))}".rstrip()
     if codes & {REGRESSED, TOO_FEW, NO_REASON}:
         yield "Fix the model; or, if what is worse is intended, accept it and commit the baselines:"
@@ -164,10 +164,6 @@ def _commands(report: RunReport) -> Iterator[str]:
     if any(s.code == NO_BASELINE and s.failed for s in report.judgements):
         yield "Gates without a baseline entry: store what is measured now, and commit it:"
         yield _block([f"{typed} --bias-update-new"])
-
-
-def _is_on_baseline(judgement: Judgement) -> bool:
-    return judgement.of_baseline.accepted_on is not None or judgement.code == NO_REASON
 
 
 def repeated_arguments(arguments: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ sources of variance.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,8 +42,9 @@ def comparison_notes(comparisons: Sequence[Comparison], left_out: Sequence[LeftO
             "exact: the values are compared as they are, for the suite's own cases; this says nothing about other"
             " items."
         )
-    unbounded = [(row.method.removeprefix("none: "), row.suite) for row in comparisons if _is_unbounded(row)]
-    lines += [f"no bounds: {', '.join(suites)}: {reason}" for reason, suites in together(unbounded).items()]
+    unbounded = [row for row in comparisons if row.low is None and row.worsening is not None]
+    reasons = [(row.method.removeprefix("none: "), row.suite) for row in unbounded]
+    lines += [f"no bounds: {', '.join(suites)}: {reason}" for reason, suites in together(reasons).items()]
     missing = [(suite.reason, f"{suite.suite} on {', '.join(suite.models)}") for suite in left_out]
     lines += [f"not compared: {'; '.join(suites)}: {reason}" for reason, suites in together(missing).items()]
     return lines
@@ -66,10 +68,6 @@ def _bounds(comparison: Comparison) -> str:
     if comparison.p is not None and not comparison.moved:
         return comparison.method
     return "" if comparison.low is None else f"{comparison.low:.4f} to {comparison.high:.4f}"
-
-
-def _is_unbounded(comparison: Comparison) -> bool:
-    return comparison.low is None and comparison.worsening is not None
 
 
 # What mitigations did: before, after, in the control, and what it cost.
@@ -195,3 +193,54 @@ def run_tables(
     if variances is not None:
         notes = variance_notes(variances)
         yield RunTable("variances", "Sources of variance", VARIANCES, variance_rows(variances), notes=notes)
+
+
+# What a run says of its baselines.
+
+
+def baseline_history(judgements: Sequence[Judgement], today: datetime.date) -> Iterator[str]:
+    """Yield a line on the age of each model's baseline, and one for each value that has left its anchor.
+
+    Args:
+        judgements: of the run; only those that compare with a baseline have a history.
+        today: the date from which ages are counted.
+    """
+    compared = [settled for settled in judgements if settled.of_baseline.accepted_on is not None]
+    for model in dict.fromkeys(judgement.model for judgement in compared):
+        dates = {str(judgement.of_baseline.accepted_on) for judgement in compared if judgement.model == model}
+        yield f"baseline of {model}: {_ages(dates, today)}"
+    for line in dict.fromkeys(_since_anchor(judgement) for judgement in compared):
+        if line:
+            yield line
+
+
+def _ages(dates: set[str], today: datetime.date) -> str:
+    days = sorted(days for date in dates if (days := _days(date, today)) is not None)
+    if not days:
+        return "of unknown age"
+    oldest, newest = _ago(days[-1]), _ago(days[0])
+    accepted = f"accepted {oldest}" if oldest == newest else f"accepted {oldest} to {newest}"
+    return accepted if len(days) == len(dates) else f"{accepted}; some entries are of unknown age"
+
+
+def _days(date: str, today: datetime.date) -> int | None:
+    """Return how many days ago a date was; ``None`` if it is none. Files are edited by hand and merged."""
+    try:
+        return max(0, (today - datetime.date.fromisoformat(date)).days)
+    except ValueError:
+        return None
+
+
+def _ago(days: int) -> str:
+    return "today" if days == 0 else "1 day ago" if days == 1 else f"{days:,} days ago"
+
+
+def _since_anchor(judgement: Judgement) -> str:
+    """Return in words how far a value has come from its anchor; an empty text if it is still there."""
+    anchor = judgement.of_baseline.anchor
+    if anchor is None or not anchor.has_moved:
+        return ""
+    return (
+        f"since {anchor.since}: {judgement.name or judgement.suite}.{judgement.statistic} on {judgement.model}"
+        f" {anchor.value:.6g} -> {'-' if judgement.value is None else format(judgement.value, '.6g')}, {anchor.change}"
+    )

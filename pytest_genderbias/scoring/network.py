@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,6 @@ _NOT_COMPUTED = (
     "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were"
     " made for"
 )
-_Result = TypeVar("_Result")
 _CPU_BATCH_TOKENS = 2048
 _GPU_BATCH_TOKENS = 65536
 
@@ -207,12 +206,13 @@ class Network:
         most_rows = max(1, MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
         with self._shortcuts[0]() if self._shortcuts else nullcontext() as hook:
             forward = partial(self._short, hook) if self._shortcuts else self._whole
-            self.batches.run(
-                inputs.lengths,
-                lambda rows: use(rows, self._checked(forward, inputs, rows)),
-                most_rows,
-                self._side_by_side,
-            )
+
+            def step(rows: NDArray[np.int64]) -> None:
+                with self._explained():
+                    logits = forward(*self._fed(inputs, rows))
+                use(rows, logits)
+
+            self.batches.run(inputs.lengths, step, most_rows, self._side_by_side)
 
     def best(self, inputs: Inputs, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the ids of the k largest logits of each row at its read position, ties by id, and whether they are
@@ -249,11 +249,11 @@ class Network:
         new = [int(row) for length, row in zip(lengths, first, strict=True) if int(length) not in self._proved][::-1]
         return new[: 0 if self._proved else 1] if is_known(self._network, ONE_LENGTH_SHOWS) else new
 
-    def _checked(
-        self, forward: Callable[[dict[str, Tensor], Tensor], _Result], inputs: Inputs, rows: NDArray[np.int64]
-    ) -> _Result:
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say of a pass that asks for a missing embedding that the network cannot be computed here."""
         try:
-            return forward(*self._fed(inputs, rows))
+            yield
         except IndexError as error:  # of an embedding
             text = _NOT_COMPUTED.format(type(error).__name__, error)
             raise ModelError(text if embedded_tokens(self._network) else _NOT_EMBEDDED.format(error)) from None
@@ -274,11 +274,12 @@ class Network:
     def _probe(self, inputs: Inputs, among: NDArray[np.int64], chosen: NDArray[np.int64]) -> None:
         """Pass the chosen ones ``among`` some rows with and without shortcuts, and the shortest of them alone."""
         rows = among[chosen]
-        whole = self._checked(self._with_shortcuts, inputs, rows)
         shortest = int(np.argmin(inputs.lengths[rows]))
-        if self.batches.sharing != ANY_ROWS or inputs.lengths[rows].max() == inputs.lengths[rows[shortest]]:
-            return
-        alone = self._checked(self._whole, inputs, rows[[shortest]])
+        with self._explained():
+            whole = self._with_shortcuts(*self._fed(inputs, rows))
+            if self.batches.sharing != ANY_ROWS or inputs.lengths[rows].max() == inputs.lengths[rows[shortest]]:
+                return
+            alone = self._whole(*self._fed(inputs, rows[[shortest]]))
         beside = whole[[shortest], : alone.shape[1]]
         if moved(alone, beside, self._near):
             self.batches.sharing, self.note = EQUAL_LENGTHS, REASONS[EQUAL_LENGTHS]

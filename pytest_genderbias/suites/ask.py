@@ -17,6 +17,10 @@ STORED = "chat-answers"  #: the kind of a file of answers
 REPLIES = "text-replies"  #: the kind of a system that answers in text
 PROBABILITY_ROLES = ("causal-lm", "chat-model")
 CHAT_ROLES = (*PROBABILITY_ROLES, REPLIES)
+NEEDS = (
+    "a causal LM with a chat template, an object that gives the probabilities of its answers, or a system or a file of"
+    " replies in text"
+)
 KEY = "ask"
 _LETTERS, _REFUSALS = "letters", "refusals"
 _SLOT = re.compile(r"\{\w+\}")

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.suites.query import BesideText, Query
 
 IntArray = NDArray[np.int64]
@@ -180,3 +181,34 @@ class Answer:
 
 
 Answers: TypeAlias = Mapping[str, Answer]  #: the answers to the questions of a suite, by name
+
+
+def take_arrays(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[NDArray[Any]]:
+    """Return arrays by name.
+
+    Raises:
+        UndefinedError: an array is missing, as without a data set.
+    """
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise UndefinedError(f"the items have no {', '.join(missing)}")
+    return [np.asarray(arrays[name]) for name in names]
+
+
+def refuse_unable(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse a figure of bias where the model cannot do the task, or where that is not known.
+
+    Args:
+        arrays: items of a measurement; ``undefined`` has the reason, or an empty text.
+
+    Raises:
+        UndefinedError: the model cannot do the task.
+    """
+    reason = str(take_arrays(arrays, "undefined")[0][0])
+    if reason:
+        raise UndefinedError(reason)
+
+
+def with_reason(items: Mapping[str, NDArray[np.generic]], reason: str) -> dict[str, NDArray[np.generic]]:
+    """Return the items with the reason why no bias has a value, empty where the model does the task."""
+    return {**items, "undefined": np.asarray([reason])}

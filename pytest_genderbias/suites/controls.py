@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.query import (
     CoreferenceScores,
@@ -39,6 +38,7 @@ LEAST = 20  #: items of a file of the user's
 _HEAD = ("controls", "title", "source", "licence", "language", "items")
 Item: TypeAlias = tuple[str, ...]  #: the texts of an item, the right answer before the wrong ones where it has any
 #: Whether the answer to each item is right, 1 or 0; NaN where the model cannot be asked it. Shape (n,).
+FloatArray: TypeAlias = NDArray[np.float64]
 Right: TypeAlias = FloatArray
 
 

@@ -45,14 +45,9 @@ class Piece:
     article: bool = False
 
     @property
-    def is_blank(self) -> bool:
-        """Whether this piece is the blank, which the mask replaces."""
-        return self.slot == BLANK
-
-    @property
     def is_slot(self) -> bool:
         """Whether this piece is the word or the article of a slot."""
-        return bool(self.slot) and not self.is_blank
+        return self.slot not in ("", BLANK)
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.judgement import Judgement, read_facts
 from pytest_genderbias.gates.verdicts import Paragraph
-from pytest_genderbias.reports.run_summary import baseline_history
+from pytest_genderbias.reports.run_tables import baseline_history
 
 TODAY = datetime.date(2026, 11, 22)
 

@@ -189,11 +189,6 @@ def change_in_words(share: float) -> str:
     return f"reduced by {format_share(share)}" if share > 0 else f"raised by {format_share(-share)}"
 
 
-def requirement_in_words(by: float) -> str:
-    """Return the required reduction, for tables."""
-    return f"reduced by {format_share(by)}" if by else "reduced"
-
-
 def least_in_words(by: float) -> str:
     """Return the required reduction, within a sentence."""
     return f"at least {format_share(by)}" if by else "any reduction"
@@ -310,7 +305,7 @@ def judge_reduction(
 def _bound_in_words(by: float, budget: Mapping[str, float]) -> str:
     """Return what a mitigation has to reach, and what it may cost."""
     costs = (f"{figure} {format_share(share)} worse at most" for figure, share in budget.items())
-    return ", ".join([requirement_in_words(by), *costs])
+    return ", ".join([f"reduced by {format_share(by)}" if by else "reduced", *costs])
 
 
 @dataclass(frozen=True)

@@ -89,11 +89,6 @@ def node_id(item: pytest.Item) -> str:
     return item.stash.get(_NODE_ID, item.nodeid)
 
 
-def uses_fixture(item: pytest.Item, name: str) -> bool:
-    """Return whether a test in Python uses a fixture, directly or through other fixtures."""
-    return isinstance(item, pytest.Function) and name in item.fixturenames
-
-
 def error_text(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
     """Return the message of an error of this package; empty for any other error."""
     if isinstance(excinfo.value, GateFailure):

@@ -17,10 +17,9 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
 from pytest_genderbias.statistics.preference import flipped_means
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
-from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, STORED, is_english
-from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question
+from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, NEEDS, STORED, is_english
+from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared.asking import (
-    NEEDS,
     asked,
     examples_of_messages,
     is_counted,
@@ -39,16 +38,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     with_refusals,
 )
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    SIGNED_SHARE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    refuse_unable,
-    take_arrays,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take

@@ -41,7 +41,7 @@ from pytest_genderbias.statistics.group_gaps import (
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.right_answers import mean_recall
-from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, take_arrays
 from pytest_genderbias.suites.families.shared.group_distances import (
     DISTANCES,
     LABELS,
@@ -79,7 +79,6 @@ from pytest_genderbias.suites.statistic import (
     MakeSums,
     NullFigures,
     Options,
-    take_arrays,
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Rule

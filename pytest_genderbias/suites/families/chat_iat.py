@@ -20,10 +20,9 @@ from pytest_genderbias.statistics.multiple_choice import (
     sampled_counts,
 )
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
-from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED
-from pytest_genderbias.suites.cases import Answer, Answers, Question
+from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, NEEDS
+from pytest_genderbias.suites.cases import Answer, Answers, Question, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared.asking import (
-    NEEDS,
     asked,
     examples_of_messages,
     is_counted,
@@ -44,15 +43,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     with_refusals,
 )
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of, text, whole
-from pytest_genderbias.suites.statistic import (
-    SIGNED_SHARE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    refuse_unable,
-    take_arrays,
-)
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Text, take
 

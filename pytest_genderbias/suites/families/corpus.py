@@ -51,20 +51,11 @@ from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums, word_bias_sums, word_slope_sums
-from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases, take_arrays
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.suites.space import read_groups
-from pytest_genderbias.suites.statistic import (
-    SIGNED,
-    SIZE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    Scale,
-    take_arrays,
-)
+from pytest_genderbias.suites.statistic import SIGNED, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import Count, LocatedList, LocatedMap, Rule, take, take_texts

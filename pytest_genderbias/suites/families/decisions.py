@@ -22,9 +22,9 @@ from pytest_genderbias.statistics.decision_differences import (
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import TIE
-from pytest_genderbias.suites.ask import CHAT_ROLES, Asking, is_english
-from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, TextCases
-from pytest_genderbias.suites.families.shared.asking import NEEDS, chosen_among, is_counted
+from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, Asking, is_english
+from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, TextCases, refuse_unable, take_arrays
+from pytest_genderbias.suites.families.shared.asking import chosen_among, is_counted
 from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
     CONTROLS,
@@ -48,8 +48,6 @@ from pytest_genderbias.suites.statistic import (
     NullFigures,
     Options,
     Scale,
-    refuse_unable,
-    take_arrays,
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, records_by
 from pytest_genderbias.text import packaged

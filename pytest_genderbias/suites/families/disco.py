@@ -25,7 +25,7 @@ from pytest_genderbias.statistics.contingency import (
 )
 from pytest_genderbias.statistics.count_sums import significant_fill_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question
+from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question, take_arrays
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import (
     GENDERS,
@@ -50,7 +50,7 @@ from pytest_genderbias.suites.space import (
     read_slot,
     read_template,
 )
-from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options, take_arrays
+from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece

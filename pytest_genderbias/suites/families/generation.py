@@ -28,7 +28,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import REPLIES
-from pytest_genderbias.suites.cases import Answer, Answers, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Question, TextCases, take_arrays
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Replies, Reply, ReplyTexts
@@ -41,7 +41,6 @@ from pytest_genderbias.suites.statistic import (
     NullFigures,
     Options,
     Scale,
-    take_arrays,
 )
 from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of, records_by
 from pytest_genderbias.text.normal_form import normal_form, word_pattern

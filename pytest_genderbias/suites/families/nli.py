@@ -28,7 +28,16 @@ from pytest_genderbias.statistics.neutrality import (
 )
 from pytest_genderbias.statistics.sums import template_sums
 from pytest_genderbias.suites.ask import CHAT_ROLES
-from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.cases import (
+    Answer,
+    Answers,
+    IntArray,
+    Items,
+    Question,
+    TextCases,
+    refuse_unable,
+    take_arrays,
+)
 from pytest_genderbias.suites.families.shared.asking import shares_of
 from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, FLOOR
 from pytest_genderbias.suites.families.shared.inference_chat import (
@@ -56,7 +65,7 @@ from pytest_genderbias.suites.space import (
     read_slot,
     read_template,
 )
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, refuse_unable, take_arrays
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, Rule, refuse_unknown, take

@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
 from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_rows
-from pytest_genderbias.suites.ask import CHAT_ROLES, REPLIES, Asking, check_asking, is_english, read_asking
+from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, REPLIES, Asking, check_asking, is_english, read_asking
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.families.generation import words_of
-from pytest_genderbias.suites.families.shared.asking import NEEDS, chosen_among, first_message, is_counted, reply_shares
+from pytest_genderbias.suites.families.shared.asking import chosen_among, first_message, is_counted, reply_shares
 from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
     CONTROLS,

@@ -24,20 +24,11 @@ from pytest_genderbias.datasets.sentence_pairs import (
 from pytest_genderbias.errors import UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
-from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, Spans, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, Spans, TextCases, take_arrays
 from pytest_genderbias.suites.families.shared.persons import some_of
 from pytest_genderbias.suites.family import Context, DataFamily, Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    SIGNED,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    Scale,
-    take_arrays,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import word_pattern
 from pytest_genderbias.text.schema import Rule

@@ -17,20 +17,11 @@ from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
-from pytest_genderbias.suites.cases import Answers, Items, Question, TextCases
+from pytest_genderbias.suites.cases import Answers, Items, Question, TextCases, take_arrays
 from pytest_genderbias.suites.families.shared.persons import BIOGRAPHIES, COLUMNS, read_texts
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import WITH_HIDDEN_STATES, TextVectors
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    SIZE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    Scale,
-    take_arrays,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Rule, at_least, take
 from pytest_genderbias.text.wordlist import load_wordlist

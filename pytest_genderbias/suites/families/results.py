@@ -18,7 +18,7 @@ from pytest_genderbias.statistics.impact_ratio import group_bounds
 from pytest_genderbias.statistics.inference.intervals import Interval, least_share
 from pytest_genderbias.statistics.inference.item_bounds import cluster_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.suites.cases import Answers, Items, Question
+from pytest_genderbias.suites.cases import Answers, Items, Question, take_arrays
 from pytest_genderbias.suites.family import Context, Family, Option
 from pytest_genderbias.suites.query import StoredPredictions
 from pytest_genderbias.suites.space import read_groups
@@ -30,7 +30,6 @@ from pytest_genderbias.suites.statistic import (
     Arrays,
     FamilyStatistic,
     Options,
-    take_arrays,
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, one_of, take

@@ -25,7 +25,7 @@ from pytest_genderbias.statistics.correlation import (
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of
 from pytest_genderbias.statistics.score_bias import exchanged
-from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases, take_arrays
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, line_sums, take_line
 from pytest_genderbias.suites.families.shared.paraphrases import (
     BOTH,
@@ -48,16 +48,7 @@ from pytest_genderbias.suites.space import (
     read_two_groups,
     read_word_of_each,
 )
-from pytest_genderbias.suites.statistic import (
-    SIGNED_SHARE,
-    SIZE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    Scale,
-    take_arrays,
-)
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template

@@ -26,21 +26,12 @@ from pytest_genderbias.statistics.association import (
 from pytest_genderbias.statistics.bias_subspace import unit_vectors
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.sums import effect_size_sums
-from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases, take_arrays
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family, Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    SIGNED,
-    Arrays,
-    FamilyStatistic,
-    FloatArray,
-    NullFigures,
-    Options,
-    take_arrays,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, FloatArray, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take
 

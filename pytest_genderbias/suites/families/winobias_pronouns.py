@@ -39,7 +39,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
-from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question
+from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, refuse_unable, take_arrays, with_reason
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     OPTIONS,
     Asking,
@@ -83,9 +83,6 @@ from pytest_genderbias.suites.statistic import (
     NullFigures,
     Options,
     Scale,
-    refuse_unable,
-    take_arrays,
-    with_reason,
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take
@@ -245,11 +242,6 @@ GAP_OPTIONS: Mapping[str, Option] = {
         implied=True,
     ),
 }
-
-
-def read_body(data: LocatedMap, beside: Path) -> WinobiasBody:
-    """Read the list of professions."""
-    return WinobiasBody(read_slot(data, "profession", beside), take(data, "share", str, "the suite"))
 
 
 def take_gaps(
@@ -555,7 +547,7 @@ class Winobias(Family[WinobiasBody]):
 
     def read(self, data: LocatedMap, beside: Path) -> WinobiasBody:
         """Read the list of professions."""
-        return read_body(data, beside)
+        return WinobiasBody(read_slot(data, "profession", beside), take(data, "share", str, "the suite"))
 
     def content(self, body: WinobiasBody) -> object:
         """Return the professions; the sentences have their own digest."""

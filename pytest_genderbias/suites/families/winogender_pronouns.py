@@ -20,7 +20,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, clustered
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
-from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question
+from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, refuse_unable, take_arrays, with_reason
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     OPTIONS,
     PROBABILITY,
@@ -45,17 +45,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 )
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
 from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, one_of
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    SIGNED_SHARE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    refuse_unable,
-    take_arrays,
-    with_reason,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 
 _OVER = "occupations"

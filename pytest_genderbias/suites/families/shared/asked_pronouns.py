@@ -25,8 +25,8 @@ from pytest_genderbias.statistics.coreference_scores import (
 )
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.ask import CHAT_ROLES, is_english
+from pytest_genderbias.suites.ask import NEEDS as ASKING_NEEDS
 from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
-from pytest_genderbias.suites.families.shared.asking import NEEDS as ASKING_NEEDS
 from pytest_genderbias.suites.families.shared.asking import (
     Picked,
     among_options,

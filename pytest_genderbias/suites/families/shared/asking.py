@@ -29,10 +29,6 @@ from pytest_genderbias.suites.summary import Examples, examples_of
 FloatArray = NDArray[np.float64]
 Options = Sequence[str]
 
-NEEDS = (
-    "a causal LM with a chat template, an object that gives the probabilities of its answers, or a system or a file of"
-    " replies in text"
-)
 READABLE = 0.9  #: least share of replies in text that can be read, or decline
 
 

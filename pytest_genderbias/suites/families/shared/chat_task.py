@@ -21,19 +21,10 @@ from pytest_genderbias.statistics.inference.intervals import (
 )
 from pytest_genderbias.statistics.inference.item_bounds import kish_number
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.cases import Answer, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared.asking import READABLE, is_counted, reply_shares
 from pytest_genderbias.suites.family import CANNOT, Competence, Option, share
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    Arrays,
-    FamilyStatistic,
-    MakeSums,
-    Options,
-    Scale,
-    refuse_unable,
-    take_arrays,
-)
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options, Scale
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 
 FLOOR: dict[str, Option] = {
@@ -145,11 +136,6 @@ def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
         return exact
     interval = clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
     return max(exact, 0.0 if interval is None else interval.low)
-
-
-def where_able(sums: MakeSums) -> MakeSums:
-    """Return the same sums, which are undefined where the model cannot do the task."""
-    return partial(_sums_where_able, sums)
 
 
 def _sums_where_able(sums: MakeSums, options: Options, arrays: Arrays) -> ItemSums:
@@ -266,5 +252,5 @@ def needing_the_task(statistics: Mapping[str, FamilyStatistic]) -> dict[str, Fam
     for name, statistic in statistics.items():
         if isinstance(statistic.sums, str):
             raise ValueError(f"{name} has no sums")
-        found[name] = replace(statistic, sums=where_able(statistic.sums))
+        found[name] = replace(statistic, sums=partial(_sums_where_able, statistic.sums))
     return found

@@ -24,17 +24,8 @@ from pytest_genderbias.statistics.group_deviations import (
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.sums import contrast_rms_sums
-from pytest_genderbias.suites.cases import Items
-from pytest_genderbias.suites.statistic import (
-    SIGNED,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    Scale,
-    refuse_unable,
-    take_arrays,
-)
+from pytest_genderbias.suites.cases import Items, refuse_unable, take_arrays
+from pytest_genderbias.suites.statistic import SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, SummaryBuilder, records_by
 
 

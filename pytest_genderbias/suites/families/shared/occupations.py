@@ -22,17 +22,8 @@ from pytest_genderbias.statistics.sums import (
     template_bias_sums,
     template_line_sums,
 )
-from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.statistic import (
-    SIGNED,
-    SIGNED_SHARE,
-    SIZE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    take_arrays,
-)
+from pytest_genderbias.suites.cases import Answer, take_arrays
+from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Examples, Record, SummaryBuilder, examples_of, text_of_versions
 
 _FEW = "the occupations that vary are too few among those scored"
