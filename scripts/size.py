@@ -33,17 +33,17 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_242, 42_000),
-    "lines of core and plugin": (37_211, 23_000),
+    "lines of code": (55_235, 42_000),
+    "lines of core and plugin": (37_179, 23_000),
     "modules": (362, 310),
     "classes": (619, 520),
     "dataclasses": (373, 280),
-    "own imports of a module, mean": (7.12, 4.5),  # 44 small modules, with few imports each, have gone
+    "own imports of a module, mean": (7.1, 4.5),  # 44 small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (8, 10),
-    "modules of one printed row": (143, 100),
-    "functions of one printed row": (1_460, 600),  # 1,455 with one thread
-    "deepest stack of one printed row": (33, 18),
+    "modules of one printed row": (107, 100),
+    "functions of one printed row": (1_369, 600),  # 1,364 with one thread
+    "deepest stack of one printed row": (32, 18),
 }
 _CODE_OF_NOBODY = {
     tokenize.COMMENT,

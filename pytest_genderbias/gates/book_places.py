@@ -20,8 +20,7 @@ from typing import Any, TypeAlias
 
 from pytest_genderbias.errors import DataFileError, SettingError, StoreError, WriteError
 from pytest_genderbias.folders import locked_file, write_whole
-from pytest_genderbias.scoring.shared_scores import check_url, put_file, reason_of
-from pytest_genderbias.text.plain_files import open_regular
+from pytest_genderbias.text.plain_files import check_url, open_regular, put_file, reason_of
 
 MOST_BYTES = 64 * 1024 * 1024  #: of a baseline file
 _PAUSE = 1.0  #: seconds between two attempts to lock

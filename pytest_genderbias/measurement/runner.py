@@ -27,13 +27,13 @@ from pytest_genderbias.models.spec import CHAT, ModelSpec, parse_spec, path_spec
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.executor import Executor
 from pytest_genderbias.scoring.scorer import Progress
-from pytest_genderbias.scoring.shared_scores import SharedScores
 from pytest_genderbias.suites.suite import Suite, load_suite
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from pytest_genderbias.models.replies import Wanted
+    from pytest_genderbias.scoring.shared_scores import SharedScores
 
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"

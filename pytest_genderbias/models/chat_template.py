@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import DataFileError, ModelError
-from pytest_genderbias.models.template_process import Message, TemplateError, render
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from pytest_genderbias.models.template_process import Message
 
 DETAIL = "chat_template"  #: of a model's details, by which the signature names its template
 #: What templates that write the date get, so that a prompt is the same on every day: their variable, and in place of
@@ -135,6 +136,8 @@ class ChatPrompts:
         return space if whole.startswith(prompt) and rest.startswith(space + answer) else ""
 
     def _rendered(self, conversations: Sequence[Sequence[Message]], for_answer: bool) -> list[str]:
+        from pytest_genderbias.models.template_process import TemplateError, render
+
         values = {**self._tokenizer.special_tokens_map, "enable_thinking": self._thinking, "date_string": _DAY}
         try:
             texts = render(self._template, conversations, for_answer, values)

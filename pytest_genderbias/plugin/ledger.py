@@ -457,6 +457,7 @@ class Ledger:
             _fail(session)
 
     def _make_report(self, session: pytest.Session) -> RunReport:
+        from pytest_genderbias.reports.picture import Picture
         from pytest_genderbias.reports.run_report import RunReport
 
         seconds = time.perf_counter() - self._start
@@ -468,7 +469,7 @@ class Ledger:
             tuple(self._not_compared),
             tuple(self._unjudged),
             tuple(self._variances()),
-            tuple(each_once((one.pictures for one in self._reported.values()), operator.eq)),
+            tuple(map(Picture.from_dict, each_once((one.pictures for one in self._reported.values()), operator.eq))),
             tuple(self._messages.failures),
             tests=tuple(one.finished for one in self._reported.values() if one.finished is not None),
             selections=self._selections(),

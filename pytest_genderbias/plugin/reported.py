@@ -12,7 +12,6 @@ from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_schema, read_stored
-from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.text.plain_files import check_depth
 from pytest_genderbias.text.schema import field_hints
 
@@ -48,7 +47,7 @@ class ReportedOutcome:
         entries: the entries that the test would store, by name: plain JSON values once they have travelled, which
             :class:`~pytest_genderbias.plugin.acceptance.ProposedEntry` reads.
         unjudged: why the test did not judge, if it was skipped for that.
-        pictures: of the measurements, if a file of the run shows them.
+        pictures: of the measurements, if a file of the run shows them; as plain JSON values once they have travelled.
         undrawn: a line for each measurement whose pictures could not be drawn.
         finished: result of the test, for the files of the run.
     """
@@ -62,7 +61,7 @@ class ReportedOutcome:
     refused: frozenset[str] = frozenset()
     entries: Mapping[str, object] = field(default_factory=dict)
     unjudged: NotJudged | None = None
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[object, ...] = ()
     undrawn: tuple[str, ...] = ()
     finished: FinishedTest | None = None
 

@@ -95,9 +95,12 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
     """
     from pytest_genderbias.measurement.runner import Runner, RunSettings
     from pytest_genderbias.models.source import LoadSettings, ServedSettings
-    from pytest_genderbias.scoring.shared_scores import SharedScores
 
-    shared = None if run.shared_cache is None else SharedScores(run.shared_cache)
+    shared = None
+    if run.shared_cache is not None:
+        from pytest_genderbias.scoring.shared_scores import SharedScores
+
+        shared = SharedScores(run.shared_cache)
     served = ServedSettings(
         run.tokenizers,
         run.allow_remote,

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ from pytest_genderbias.scoring.executor import (
 )
 from pytest_genderbias.scoring.scorer import Progress, answer_width
 from pytest_genderbias.scoring.scorers import vocabulary_texts
-from pytest_genderbias.scoring.shared_scores import SharedScores
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
@@ -51,6 +50,9 @@ from pytest_genderbias.suites.query import (
     TopFills,
 )
 from pytest_genderbias.text.schema import check_setting
+
+if TYPE_CHECKING:
+    from pytest_genderbias.scoring.shared_scores import SharedScores
 
 #: Number of cases that are sorted by length, deduplicated and batched together. A window takes seconds, and a kill
 #: loses at most one. Queries whose cases take longer set a ``window`` of their own.

@@ -10,17 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pytest_genderbias.errors import SettingError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.text.printable import brief
-
-_URL = re.compile(r"(\w[\w+.-]*)://([^/@?#]*)(/[^?#]*)?")
-_LONG = 200  #: characters of an error of the store that a note repeats
+from pytest_genderbias.text.plain_files import check_url, put_file, reason_of
 
 
 class SharedScores:
@@ -84,42 +78,6 @@ class SharedScores:
             act()
         except Exception as error:  # each library of a store raises errors of its own
             self.failure = f"scores not shared: {self._url}: {reason_of(error)}"
-
-
-def check_url(url: str) -> tuple[str, str, str]:
-    """Return the protocol, the bucket or host, and the path of the URL of a folder whose package is installed.
-
-    Raises:
-        SettingError: the URL names no store, holds a key, or its package is missing.
-    """
-    import fsspec
-
-    match = _URL.fullmatch(url)
-    if match is None:
-        raise SettingError(
-            "expected the URL of a folder, as s3://BUCKET/FOLDER, without a user, a password or a query; its keys"
-            " belong in the environment"
-        )
-    try:
-        fsspec.get_filesystem_class(match[1])
-    except (ImportError, ValueError) as error:
-        raise SettingError(f"cannot open {match[1]}://: {printable(str(error))}") from None
-    return match[1], match[2], match[3] or ""
-
-
-def put_file(files: Any, name: str, content: bytes, **how: str) -> None:
-    """Write a file to a store, and make its folder, but none above, where the store has real folders."""
-    try:
-        files.pipe_file(name, content, **how)
-    except FileNotFoundError:
-        with suppress(FileExistsError):
-            files.mkdir(name.rpartition("/")[0], create_parents=False)
-        files.pipe_file(name, content, **how)
-
-
-def reason_of(error: Exception) -> str:
-    """Return the message of an error of a store, without its end if it is long."""
-    return brief(str(error), _LONG) if str(error) else type(error).__name__
 
 
 def _sizes(files: Any, folder: str) -> Iterable[tuple[str, int]]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.folders import KEPT_REPLIES, acquire, distrusted, is_on_disk, write_whole
 from pytest_genderbias.models.known import RECORDS
 from pytest_genderbias.scoring import SCORING_VERSION
-from pytest_genderbias.scoring.shared_scores import SharedScores
+
+if TYPE_CHECKING:
+    from pytest_genderbias.scoring.shared_scores import SharedScores
 
 _MOST_HEADER = 4096  #: bytes of a file before its numbers
 #: Tells whether stored scores can be those of the query.

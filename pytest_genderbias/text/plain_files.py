@@ -14,13 +14,17 @@ import gzip
 import io
 import json
 import math
+import re
 import stat
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.text.printable import brief
 
 MOST_LINE = 64 << 20  #: The longest line in bytes.
 MOST_UNPACKED = 64 << 20  #: Bytes that any compressed file may unpack to.
@@ -334,3 +338,45 @@ def _inside(value: object) -> list[object]:
 
 def _too_deep(where: str) -> str:
     return f"{where}: expected at most {MOST_DEPTH} mappings and lists inside each other, got more"
+
+
+# Stores of others, at URLs that fsspec opens.
+
+_URL = re.compile(r"(\w[\w+.-]*)://([^/@?#]*)(/[^?#]*)?")
+_LONG = 200  #: characters of an error of a store that a message repeats
+
+
+def check_url(url: str) -> tuple[str, str, str]:
+    """Return the protocol, the bucket or host, and the path of the URL of a folder whose package is installed.
+
+    Raises:
+        SettingError: the URL names no store, holds a key, or its package is missing.
+    """
+    import fsspec
+
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise SettingError(
+            "expected the URL of a folder, as s3://BUCKET/FOLDER, without a user, a password or a query; its keys"
+            " belong in the environment"
+        )
+    try:
+        fsspec.get_filesystem_class(match[1])
+    except (ImportError, ValueError) as error:
+        raise SettingError(f"cannot open {match[1]}://: {printable(str(error))}") from None
+    return match[1], match[2], match[3] or ""
+
+
+def put_file(files: Any, name: str, content: bytes, **how: str) -> None:
+    """Write a file to a store, and make its folder, but none above, where the store has real folders."""
+    try:
+        files.pipe_file(name, content, **how)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            files.mkdir(name.rpartition("/")[0], create_parents=False)
+        files.pipe_file(name, content, **how)
+
+
+def reason_of(error: Exception) -> str:
+    """Return the message of an error of a store, without its end if it is long."""
+    return brief(str(error), _LONG) if str(error) else type(error).__name__
