@@ -33,8 +33,8 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_235, 42_000),
-    "lines of core and plugin": (37_179, 23_000),
+    "lines of code": (55_227, 42_000),
+    "lines of core and plugin": (37_171, 23_000),
     "modules": (362, 310),
     "classes": (619, 520),
     "dataclasses": (373, 280),
@@ -42,8 +42,8 @@ BUDGETS: dict[str, tuple[float, float]] = {
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (8, 10),
     "modules of one printed row": (107, 100),
-    "functions of one printed row": (1_369, 600),  # 1,364 with one thread
-    "deepest stack of one printed row": (32, 18),
+    "functions of one printed row": (1_367, 600),  # 1,362 with one thread
+    "deepest stack of one printed row": (30, 18),
 }
 _CODE_OF_NOBODY = {
     tokenize.COMMENT,

@@ -66,35 +66,31 @@ class AskedAbilities:
         """
         if setting.none is not None:
             return replace(measurement, abilities=(), ability_unasked=setting.none)
-        plan, model = asked.plan, asked.model
-        own = {controls.name: controls for controls in map(read_controls, setting.files)}
-        main = next(iter(plan.questions.values())).query
-        of_role = [
-            self._ability(own.get(kind), kind, plan.suite.language, model, main, settings)
-            for kind in _kinds_for(plan, model.role.kind, main)
-        ]
+        role, of_role = asked.model.role, [*self._of_role(asked, settings, setting)]
         abilities = (*of_role, *measurement.abilities)
         unable = next((one.unable for one in abilities if one.unable), "")
         why = unable or _why_not_alive(next(iter(asked.answers.values())))
         notes = (*measurement.notes, *_notes_on_files(setting, [one.name for one in of_role]))
-        unasked = "" if abilities or model.role.kind == TEXT else f"{model.role.text} is asked no control items"
+        unasked = "" if abilities or role.kind == TEXT else f"{role.text} is asked no control items"
         able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
         return able.without_values(why) if why else able
 
-    def _ability(
-        self, own: Controls | None, kind: str, language: str, model: Model, main: Query, settings: ScoreSettings
-    ) -> Ability:
-        controls = own or packaged_controls(kind, language)
-        if controls is None:
-            return _missing(kind, language)
-        controls = replace(controls, in_pairs=isinstance(main, PairSimilarity))
-        asked = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
-        key = (model.name, model.fingerprint, kind, controls.content, controls.in_pairs, repr(asked))
-        if model.fingerprint is None:
-            return ability_of(controls, model, asked, settings)
-        if key not in self._known:
-            self._known[key] = ability_of(controls, model, asked, settings)
-        return self._known[key]
+    def _of_role(self, asked: Asked, settings: ScoreSettings, setting: AbilitySetting) -> Iterator[Ability]:
+        """Yield the abilities that a suite needs from a model of its role."""
+        plan, model, language = asked.plan, asked.model, asked.plan.suite.language
+        own = {controls.name: controls for controls in map(read_controls, setting.files)}
+        main = next(iter(plan.questions.values())).query
+        query = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
+        for kind in _kinds_for(plan, model.role.kind, main):
+            controls = own.get(kind) or packaged_controls(kind, language)
+            if controls is None:
+                yield _missing(kind, language)
+                continue
+            controls = replace(controls, in_pairs=isinstance(main, PairSimilarity))
+            key = (model.name, model.fingerprint, kind, controls.content, controls.in_pairs, repr(query))
+            if model.fingerprint is None or key not in self._known:
+                self._known[key] = ability_of(controls, model, query, settings)
+            yield self._known[key]
 
 
 def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:

@@ -50,7 +50,7 @@ class BiasSession:
         self._made: dict[int, tuple[Measurement, Measured]] = {}  # by the identity of a measurement, which is kept
 
     def measure(
-        self, suite: Suite, spec: ModelSpec, settings: Mapping[str, object], limits: Limits = ()
+        self, spec: ModelSpec, suite: Suite, settings: Mapping[str, object], limits: Limits = ()
     ) -> Measurement:
         """Measure a suite, or return the earlier measurement; scoring stops once all limits are decided."""
         until = _until(suite, limits)

@@ -188,7 +188,7 @@ class Work:
                 limits = (
                     until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
                 )
-                measurement = session.measure(loaded, spec, settings, tuple(limits.items()))
+                measurement = session.measure(spec, loaded, settings, tuple(limits.items()))
             except NotApplicableError as error:
                 not_applicable(item, error)
             except BiasError as error:

@@ -42,11 +42,6 @@ class ComparedItem(BiasItem):
     def expected(self) -> Expected:
         """Return what this test measures: suite, settings and limits."""
 
-    def measured(self, spec: ModelSpec) -> Measurement:
-        """Measure what is expected on a model, or return its measurement from the session."""
-        suite, settings, limits = self.expected()
-        return bias_session(self.config).measure(suite, spec, settings, limits)
-
     def compared(
         self, measurement: Measurement, reference: ModelSpec, margin: Margin | None, comparisons: int, **how: Any
     ) -> Judgement:
@@ -77,7 +72,7 @@ def measure_references(item: ComparedItem) -> None:
     for reference, other in pending:
         prepared.add(other)
         with bias_session(item.config).runner.models.unreported():
-            other.measured(reference)
+            bias_session(item.config).measure(reference, *other.expected())
 
 
 def expected_of(items: Iterable[pytest.Item]) -> list[tuple[Suite, ModelSpec, Mapping[str, object]]]:
@@ -98,7 +93,7 @@ def expected_of(items: Iterable[pytest.Item]) -> list[tuple[Suite, ModelSpec, Ma
 def measure_for(item: ComparedItem, spec: ModelSpec) -> Measurement:
     """Return and report the measurement of a test on its model; fail or skip the test if the suite does not apply."""
     with judging(item):
-        measurement = item.measured(spec)
+        measurement = bias_session(item.config).measure(spec, *item.expected())
     outcomes.record_measurement(item, measurement)
     return measurement
 
@@ -108,7 +103,7 @@ def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
     model.
     """
     try:
-        measurement = item.measured(reference)
+        measurement = bias_session(item.config).measure(reference, *item.expected())
     except NotApplicableError as error:
         cannot_judge(item, f"not compared with {reference.name}: {error}")
     outcomes.record_measurement(item, measurement)
