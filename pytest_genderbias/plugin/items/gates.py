@@ -111,9 +111,9 @@ class GateItem(ComparedItem):
         """Whether the model is one checkpoint, the suite trains nothing, and the stored entries are of restarts."""
         if self.spec is None or self.spec.seeded or "seeds" in self.gate.suite.family.options:
             return False
-        baseline = outcomes.baseline_of(self, self.spec.name)
-        entries = [entry for name in self.plan.entries if (entry := baseline.stored(name)) is not None]
-        if not entries or not all(entry.settings.get("restarts") for entry in entries):
+        stored = outcomes.stored_entries(self, self.spec.name)
+        restarts = [stored[name].settings.get("restarts") for name in self.plan.entries if name in stored]
+        if not restarts or not all(restarts):
             return False
         others = {key: value for key, value in self.gate.settings.items() if key != "seeds"}
         return not bias_session(self.config).runner.plan(self.gate.suite, self.spec, others).trains
