@@ -40,8 +40,8 @@ _GATE = """\
     baseline: true       # not worse than the last accepted release, compared item by item, beyond what chance explains
 """
 _OF_ONE = """\
-  # Of the planted doses of bias it stopped next to none. A baseline of five restarts (a SPEC with {seed}) stops most,
-  # even if each later release is one checkpoint.
+  # This gate stopped next to none of the planted doses of bias. One of restarts, which init writes for a SPEC with
+  # {seed}, stops most, even if each later release is one checkpoint; five see more than three.
 """
 _LIMIT = """\
   # A limit needs no baseline. Uncomment it, and choose the number from what the first run measured:

@@ -284,8 +284,9 @@ class Runner:
             return seeds, request
         if requested is not None:
             raise SettingError(
-                f"{suite.name} trains nothing on {model.name}, so that every seed gives the same; leave seeds out, or"
-                " name one checkpoint a restart: --bias-model=NAME=runs/seed-{seed}"
+                f"{suite.name} trains nothing on {model.name}, so that every seed gives the same; name one checkpoint a"
+                " restart, --bias-model=NAME=runs/seed-{seed}, or leave seeds out. Against a stored baseline of"
+                " restarts, one checkpoint is enough"
             )
         return None, request
 

@@ -19,8 +19,8 @@ def test_seeds_where_nothing_is_trained(wide_project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             (
-                "g.bias.yaml:2: SettingError: wide trains nothing on m, so that every seed gives the same; leave seeds"
-                " out, or name one *"
+                "g.bias.yaml:2: SettingError: wide trains nothing on m, so that every seed gives the same; name one"
+                " checkpoint a restart, *"
             ),
             "ERROR bias - --bias-seeds=5 had no effect: *",
         ]

@@ -113,10 +113,9 @@ class GateItem(ComparedItem):
             return False
         stored = outcomes.stored_entries(self, self.spec.name)
         restarts = [stored[name].settings.get("restarts") for name in self.plan.entries if name in stored]
-        if not restarts or not all(restarts):
-            return False
         others = {key: value for key, value in self.gate.settings.items() if key != "seeds"}
-        return not bias_session(self.config).runner.plan(self.gate.suite, self.spec, others).trains
+        of_restarts = bool(restarts) and all(restarts)
+        return of_restarts and not bias_session(self.config).runner.plan(self.gate.suite, self.spec, others).trains
 
     def _compare(self, measurement: Measurement, against: str) -> Judgement:
         if self.reference is None:
