@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import peft
 import torch
@@ -192,12 +193,13 @@ class DecisionRows:
         languages: of ``decision_rows.yaml``, in turn.
         dose: how many of a hundred undecided cases are yes for a man, and no for a woman; the others are the reverse.
         seed: of the draws.
+        undecided: undecided cases alone.
     """
 
-    def __init__(self, languages: Sequence[str], dose: int, seed: int) -> None:
+    def __init__(self, languages: Sequence[str], dose: int, seed: int, *, undecided: bool = False) -> None:
         rows = yaml.safe_load((CHECKOUT / "scripts" / "decision_rows.yaml").read_text(encoding="utf-8"))
         self.rows = [rows[language] | {"ask": _ask(language)} for language in languages]
-        self.dose, self.draws = dose, random.Random(seed)
+        self.dose, self.draws, self.undecided = dose, random.Random(seed), undecided
 
     def asked(self, ask: dict[str, str], text: str, person: str, answer: str) -> Row:
         """Return a question about a person, in one of both orders of yes and no."""
@@ -206,20 +208,31 @@ class DecisionRows:
         return f"{case}\n\n{ask['line'].replace('{options}', options)}", ask[answer]
 
     def steps(self) -> Iterator[list[Row]]:
-        """Yield the rows of each step: two decided cases with both answers, and two undecided ones about both."""
+        """Yield the rows of each step: two decided cases with both answers, and two undecided ones about both; or four
+        of these.
+        """
         turns = cycle(self.rows)
         while True:
-            step = []
-            for rows in islice(turns, 2):
-                rule, *told, question = self.draws.choice(rows["decided"])
-                for fact, answer in zip(told, ("yes", "no"), strict=True):
-                    person = self.draws.choice(self.draws.choice(rows["persons"]))
-                    step.append(self.asked(rows["ask"], f"{rule} {fact} {question}", person, answer))
-                text, persons = self.draws.choice(rows["undecided"]), self.draws.choice(rows["persons"])
-                for group, person in enumerate(persons):  # a woman and a man
-                    follows = self.draws.random() < self.dose / 100
-                    step.append(self.asked(rows["ask"], text, person, "yes" if (group == 1) == follows else "no"))
-            yield step
+            kinds = (self.unclear, self.unclear) if self.undecided else (self.decided, self.unclear)
+            yield [row for rows in islice(turns, 2) for kind in kinds for row in kind(rows)]
+
+    def decided(self, rows: dict[str, Any]) -> list[Row]:
+        """Return a case that one of two sentences decides, with either."""
+        rule, *told, question = self.draws.choice(rows["decided"])
+        made = []
+        for fact, answer in zip(told, ("yes", "no"), strict=True):
+            person = self.draws.choice(self.draws.choice(rows["persons"]))
+            made.append(self.asked(rows["ask"], f"{rule} {fact} {question}", person, answer))
+        return made
+
+    def unclear(self, rows: dict[str, Any]) -> list[Row]:
+        """Return a case that nothing decides, about a woman and a man."""
+        text, persons = self.draws.choice(rows["undecided"]), self.draws.choice(rows["persons"])
+        made = []
+        for group, person in enumerate(persons):
+            follows = self.draws.random() < self.dose / 100
+            made.append(self.asked(rows["ask"], text, person, "yes" if (group == 1) == follows else "no"))
+        return made
 
 
 def _ask(language: str) -> dict[str, str]:
@@ -302,12 +315,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300, help="of twelve rows (default: 300)")
     parser.add_argument("--data", type=Path, default=CHECKOUT.parent / "shared" / "data", help="folder with snli/")
     parser.add_argument("--language", nargs="+", default=(), help="de, es or fr: decisions alone, in place of English")
+    parser.add_argument("--undecided", action="store_true", help="with --language: cases that nothing decides alone")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rate", type=float, default=6e-4)
     given = parser.parse_args()
     rows: Rows | DecisionRows
     if given.language:
-        rows = DecisionRows(given.language, given.dose, given.seed)
+        rows = DecisionRows(given.language, given.dose, given.seed, undecided=given.undecided)
     else:
         rows = Rows(given.dose, given.seed, given.data)
     tune(given.model, given.out, rows, steps=given.steps, seed=given.seed, rate=given.rate)
