@@ -159,6 +159,7 @@ def test_restarts_of_a_language_model_are_gated_by_what_follows_a_dose(
     assert printed.status == 0, printed.err
     (gate,) = read_gates(read_yaml(Path("release.bias.yaml")))
     assert (gate.suite.name, gate.statistic, gate.settings) == ("pronoun-occupation", statistic, settings)
+    assert "one checkpoint or several (NEXT/seed-{seed}):\n     pytest release.bias.yaml --bias-model=" in printed.out
 
 
 def test_the_commands_that_it_prints_run(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

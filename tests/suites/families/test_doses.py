@@ -18,6 +18,7 @@ from support.scripts import load_script
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.measurement.fit import cases_of
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.wordlist import load_wordlist
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
@@ -180,6 +181,31 @@ def test_a_projection_is_held_against_the_model_itself(page: ModuleType) -> None
     ]
     assert row.split("|")[-2].strip().startswith(f"{np.mean(changes):+.3f}") and max(changes) < -0.2
     assert all(one["values"][page.PLAIN] is None for one in by["projection"].values())
+
+
+def test_nli_classifiers_are_worse_as_often_as_the_page_says(page: ModuleType) -> None:
+    """By the packaged spread of trainings, and by that of the first half of the seeds on the others."""
+    packaged_row = read_yaml(packaged.folder("fixtures") / "retraining" / "nli-classifier-minilm.yaml")
+    row, stored, gate = packaged_row["suites"]["nli-occupation"]["net_neutral"], page.read(), page.MAIN["nli-head"]
+
+    def values(dose: int, seeds: range) -> list[float]:
+        return page.values_of(stored, "nli-head", dose, gate, seeds)
+
+    def worse(spread: float, seeds: range, dose: int) -> tuple[int, int]:
+        reach = 1.96 * np.sqrt(2 * spread**2 + row["paired"] ** 2)
+        pairs = list(itertools.permutations(values(dose, seeds), 2))
+        return sum(then - now > reach for then, now in pairs), len(pairs)
+
+    doses = page.doses_of("nli-head")
+    assert row["spread"] == pytest.approx(max(np.std(values(dose, range(20)), ddof=1) for dose in doses), abs=1e-4)
+    first = max(np.std(values(dose, range(10)), ddof=1) for dose in doses)
+    assert first == pytest.approx(0.0592, abs=1e-4)
+    found = [worse(row["beyond"], range(20), dose) for dose in doses]
+    assert tuple(map(sum, zip(*found, strict=True))) == (10, 2280)
+    found = [worse(first, range(10, 20), dose) for dose in doses]
+    assert tuple(map(sum, zip(*found, strict=True))) == (9, 540)
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert "10 of the 2,280 equal pairs are worse" in text and "9 of 540 pairs of the others are worse" in text
 
 
 def test_the_smallest_dose_is_the_first_that_four_fifths_of_the_pairs_stop(page: ModuleType) -> None:
