@@ -38,8 +38,8 @@ BUDGETS: dict[str, tuple[float, float]] = {
     "modules": (362, 310),
     "classes": (619, 520),
     "dataclasses": (373, 280),
-    "own imports of a module, mean": (7.1, 4.5),  # 44 small modules, with few imports each, have gone
-    "own imports of a module, 95th percentile": (18, 12),
+    "own imports of a module, mean": (7.12, 4.5),  # 46 small modules, with few imports each, have gone
+    "own imports of a module, 95th percentile": (19, 12),  # 18 modules have 19 or more, as with 362 modules
     "file names used twice or more": (8, 10),
     "modules of one printed row": (107, 100),
     "functions of one printed row": (1_367, 600),  # 1,362 with one thread

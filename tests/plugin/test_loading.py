@@ -7,14 +7,13 @@ import sys
 
 import pytest
 
-from pytest_genderbias.plugin.fixtures import AT_WORK
+from pytest_genderbias.plugin import AT_WORK
 
 HEAVY = {"torch", "transformers", "numpy", "scipy", "matplotlib", "jinja2", "yaml", "tabulate", "asyncio"}
 #: What every run of pytest imports of the package where it is installed; each module more costs all of them.
 AT_LOAD = [
     "pytest_genderbias",
     "pytest_genderbias.plugin",
-    "pytest_genderbias.plugin.fixtures",
     "pytest_genderbias.plugin.flags",
     "pytest_genderbias.plugin.signs",
 ]
@@ -54,7 +53,7 @@ def test_can_be_switched_off(project: pytest.Pytester) -> None:
     assert project.runpytest("-p", "no:genderbias", "--bias-model=gpt2").ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_an_unrelated_suite_imports_five_modules_of_the_package(project: pytest.Pytester) -> None:
+def test_an_unrelated_suite_imports_four_modules_of_the_package(project: pytest.Pytester) -> None:
     project.makepyfile(f"""
         import sys
 
