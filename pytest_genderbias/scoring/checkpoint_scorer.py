@@ -11,8 +11,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.layout import TokenLayout
-from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.reads import Inputs, whole_rows
+from pytest_genderbias.scoring.network import Inputs, Network, whole_rows
 from pytest_genderbias.scoring.scorer import PlainScorer, answer_width, check_finite
 from pytest_genderbias.scoring.tokens import RowEncoder, TextRows, check_lengths, tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray

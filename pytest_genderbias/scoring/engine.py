@@ -21,16 +21,7 @@ from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, REPLIES, WORD_VECTORS
-from pytest_genderbias.scoring.executor import (
-    Executor,
-    InProcess,
-    Scored,
-    Task,
-    Window,
-    in_order,
-    joined_notes,
-    windows,
-)
+from pytest_genderbias.scoring.executor import Executor, InProcess, Task, Window, in_order, joined_notes, windows
 from pytest_genderbias.scoring.scorer import Progress, answer_width
 from pytest_genderbias.scoring.scorers import vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
@@ -160,7 +151,12 @@ def score_suite(
     store = ScoreStore(
         settings.cache if model.fingerprint and not model.can(REPLIES) else None,  # which are kept themselves
         _key(cases, query, model, digest, settings),
-        _about(label, model, cases),
+        {  # for ``genderbias cache``
+            "suite": label.replace(f" on {model.name}", "", 1),
+            "model": model.name,
+            "cases_per_unit": cases.cases_per_unit,
+            "cases": cases.n_cases,
+        },
         None if model.role.only_prompts else settings.shared,  # whose canaries are of one machine
     )
     with store.locked():
@@ -225,16 +221,6 @@ def _window(query: Query, model: Model) -> int:
     """
     on_gpu = str(model.details.get("device") or "cpu").partition(":")[0] != "cpu"
     return getattr(query, "window", WINDOW_ON_GPU if on_gpu else WINDOW)
-
-
-def _about(label: str, model: Model, cases: Cases) -> dict[str, object]:
-    """Return the description of a cache entry for ``genderbias cache``."""
-    return {
-        "suite": label.replace(f" on {model.name}", "", 1),
-        "model": model.name,
-        "cases_per_unit": cases.cases_per_unit,
-        "cases": cases.n_cases,
-    }
 
 
 def _show(
@@ -321,7 +307,11 @@ class _Run:
             state, advance = pool.state, display.enter_context(show(pool.state, self.done))
             todo = windows(self.done, ends, self.window)
             for scored in in_order(pool, todo, lambda window: self.units[slice(*window)], self._named):
-                self._take(scored)
+                if scored.error is not None:
+                    raise scored.error
+                assert scored.values is not None
+                start, self.done = scored.window
+                self.values[start : self.done] = scored.values.reshape(self.values[start : self.done].shape)
                 by_worker[scored.worker] = scored.notes
                 self.notes = [*joined_notes(by_worker.values()), *pool.notes]
                 if pool.state != state:
@@ -330,15 +320,6 @@ class _Run:
                 else:
                     advance((scored.window.stop - scored.window.start) * self.task.cases.cases_per_unit)
                 yield
-
-    def _take(self, scored: Scored) -> None:
-        """Add a window to the front, or raise its error."""
-        if scored.error is not None:
-            raise scored.error
-        assert scored.values is not None
-        start, stop = scored.window
-        self.values[start:stop] = scored.values.reshape(self.values[start:stop].shape)
-        self.done = stop
 
     def _named(self, window: Window) -> str:
         each = self.task.cases.cases_per_unit

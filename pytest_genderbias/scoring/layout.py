@@ -24,7 +24,6 @@ from pytest_genderbias.scoring.tokens import (
     parts_of,
     unpack,
 )
-from pytest_genderbias.suites.cases import IntArray
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, Template
 
 _PieceKey = tuple[str, str, str, int]
@@ -58,7 +57,7 @@ class TokenLayout:
         if wrong is not None:
             self.note = f"token ids from the tokenizer, sentence by sentence: rows built from words differ ({wrong})"
 
-    def rows(self, cases: IntArray) -> TokenRows:
+    def rows(self, cases: NDArray[np.int64]) -> TokenRows:
         """Return the token rows of the cases, equal to those of the tokenizer for whole sentences."""
         if self.note is not None:
             return encode_cases(self.encoder, self.space, cases, self.scored)
@@ -80,7 +79,7 @@ class TokenLayout:
 
 
 def assemble(
-    blocks: Sequence[PartBlock], index: Mapping[str, IntArray], n: int, pad: int
+    blocks: Sequence[PartBlock], index: Mapping[str, NDArray[np.int64]], n: int, pad: int
 ) -> tuple[IdArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Build rows from blocks and the number of the word in each slot: return packed ids (n, longest), lengths, and the
     start and length of the scored block.
@@ -125,7 +124,7 @@ def _read_parts(space: CaseSpace, encoder: RowEncoder, scored: str | None) -> li
     nothing = np.zeros(0, dtype=np.int32)
     for t, template in enumerate(space.templates):
         keys = _keys_of_words(space, encoder, t)
-        texts = [encoder.texts(space, choice) for choice in _choices_for_unknown(space, t, keys, known)]
+        texts = [space.texts(choice, encoder.mask) for choice in _choices_for_unknown(space, t, keys, known)]
         encodings = encoder.encode([["".join(segment) for segment in text] for text in texts])
         fixed: dict[Part, IdArray] = {}
         for text, encoding in zip(texts, encodings, strict=True):
@@ -162,7 +161,7 @@ def _keys_of_words(space: CaseSpace, encoder: RowEncoder, t: int) -> dict[Part, 
     for slot in dict.fromkeys(parts.values()):
         here = [part for part, other in parts.items() if other == slot]
         for option in range(len(space.words[slot])):
-            texts = encoder.texts(space, base | {slot: option})
+            texts = space.texts(base | {slot: option}, encoder.mask)
             for segment, piece in here:
                 keys.setdefault((segment, piece), []).append(_key(texts[segment], segment, piece))
     return keys
@@ -198,12 +197,9 @@ def _first_disagreement(space: CaseSpace, encoder: RowEncoder, blocks: Sequence[
     tokenizer's.
     """
     rng = np.random.default_rng(0)
-    for t, template in enumerate(space.templates):
-        slots = sorted({p.slot for pieces in template.segments for p in pieces if p.is_slot})
-        users = {
-            s: [u for u, o in enumerate(space.templates) if any(p.slot == s for g in o.segments for p in g)]
-            for s in slots
-        }
+    used = [sorted(set(_slots_of(template).values())) for template in space.templates]
+    for t, slots in enumerate(used):
+        users = {s: [u for u, others in enumerate(used) if s in others] for s in slots}
         shares = {s: rng.permutation(np.arange(users[s].index(t), len(space.words[s]), len(users[s]))) for s in slots}
         # With fewer words than templates, some templates have no share.
         n = max([1, *(len(share) for share in shares.values())])
@@ -212,8 +208,10 @@ def _first_disagreement(space: CaseSpace, encoder: RowEncoder, blocks: Sequence[
             for s, share in shares.items()
         }
         packed, lengths, _, _ = assemble(blocks[t], index, n, encoder.pad_id)
-        choices = [{TEMPLATE: t} | {s: int(values[i]) for s, values in index.items()} for i in range(n)]
-        sentences = [space.sentence(choice, encoder.mask) for choice in choices]
+        sentences = []
+        for i in range(n):
+            choice = {TEMPLATE: t} | {s: int(values[i]) for s, values in index.items()}
+            sentences.append(space.sentence(choice, encoder.mask))
         for i, encoding in enumerate(encoder.encode(sentences)):
             if not np.array_equal(encoder.packed(encoding), packed[i, : lengths[i]]):
                 return repr(" / ".join(sentences[i]))

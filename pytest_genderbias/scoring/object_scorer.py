@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import words_of
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.reads import top_ids
+from pytest_genderbias.scoring.network import top_ids
 from pytest_genderbias.scoring.scorer import answer_width, check_finite
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import (

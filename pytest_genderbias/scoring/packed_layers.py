@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -86,7 +86,10 @@ class PackedLayers:
             plain = _plain_layers(self._network)
             shapes = Counter((layer.in_features, layer.out_features) for layer in plain)
             modules = _with_gelu(self._network, plain) if pays(shapes) else {}
-            self._layers = {module: _PackedLayer.of(module, linear) for module, linear in modules.items()}
+            self._layers = {
+                module: _PackedLayer(module, linear, _pack(linear.weight), _version(linear.weight))
+                for module, linear in modules.items()
+            }
         return self._layers
 
 
@@ -104,10 +107,6 @@ class _PackedLayer:
     weight: Tensor
     version: tuple[int, int]
     users: int = 0
-
-    @classmethod
-    def of(cls, module: Module, linear: Linear) -> _PackedLayer:
-        return cls(module, linear, _pack(linear.weight), _version(linear.weight))
 
     def put_in_place(self) -> _PackedLayer | None:
         """Take the place of the module's ``forward``, and return the layer that is there: that of another block if one
@@ -161,13 +160,14 @@ def pays(shapes: Counter[_Shape]) -> bool:
     Args:
         shapes: number of layers of each shape.
     """
-    trials = {shape: _trial(*shape) for shape in shapes}
-    if not trials or None in trials.values():
-        return False
-    ordinary, packed = (
-        sum(count * seconds[way] for shape, count in shapes.items() if (seconds := trials[shape])) for way in (0, 1)
-    )
-    return ordinary / packed >= (_RATIO_ON_AMD if _is_amd_with_avx512() else _RATIO)
+    ordinary = packed = 0.0
+    for shape, count in shapes.items():
+        seconds = _trial(*shape)
+        if seconds is None:
+            return False
+        ordinary += count * seconds[0]
+        packed += count * seconds[1]
+    return bool(shapes) and ordinary / packed >= (_RATIO_ON_AMD if _is_amd_with_avx512() else _RATIO)
 
 
 @lru_cache(maxsize=256)
@@ -191,21 +191,17 @@ def _trial(inputs: int, outputs: int) -> tuple[float, float] | None:
     torch.set_num_threads(1)
     try:
         with torch.inference_mode():
-            packed = _pack(weight)
-            ways: tuple[Callable[[], Tensor], ...] = (
-                lambda: linear(x, weight, bias),
-                lambda: _multiply(x, packed, bias),
-            )
-            expected, output = (way() for way in ways)
+            ordinary, packed = partial(linear, x, weight, bias), partial(_multiply, x, _pack(weight), bias)
+            expected, output = ordinary(), packed()
             if not bool((expected - output).abs().max() <= _NEAR * expected.abs().max()):
                 return None
-            times = [[_seconds(way) for way in ways] for _ in range(_TRIALS)]
+            times = [(_seconds(ordinary), _seconds(packed)) for _ in range(_TRIALS)]
     except (RuntimeError, NotImplementedError):  # of operators that are there and do not work on this processor
         return None
     finally:
         torch.set_num_threads(threads)
-    ordinary, faster = map(min, zip(*times, strict=True))
-    return ordinary, faster
+    slower, faster = map(min, zip(*times, strict=True))
+    return slower, faster
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -15,8 +15,7 @@ from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint, Model, Tokenized
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.layout import TokenLayout
-from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.reads import slot_tokens
+from pytest_genderbias.scoring.network import Network, slot_tokens
 from pytest_genderbias.scoring.scorer import PlainScorer, check_finite
 from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
 from pytest_genderbias.scoring.tokens import (
@@ -58,7 +57,7 @@ def span_likelihood(cases: Cases, query: PseudoLogLikelihood, model: Model, batc
         texts = [text for (text,) in cases.sentences(numbers)]
         return likelihood.score(texts, [spans[i] if spans else () for i in numbers])
 
-    return PlainScorer(cases, model, scores, lambda: likelihood.notes)
+    return PlainScorer(cases, model, scores, likelihood.notes)
 
 
 def shared_likelihood(cases: Cases, query: SharedLogLikelihood, model: Model, batch_tokens: int | None) -> PlainScorer:
@@ -71,7 +70,7 @@ def shared_likelihood(cases: Cases, query: SharedLogLikelihood, model: Model, ba
         if cases.cases_per_unit != 2:
             raise ValueError(f"tokens are shared by two texts, got units of {cases.cases_per_unit}")
         units, unit = np.unique(numbers // 2, return_inverse=True)
-        encodings = likelihood.encode([text for (text,) in cases.sentences(cases.cases_of(units))])
+        encodings = likelihood.tokenizer.encode([text for (text,) in cases.sentences(cases.cases_of(units))])
         shared = [
             positions
             for first, second in zip(encodings[::2], encodings[1::2], strict=True)
@@ -80,7 +79,7 @@ def shared_likelihood(cases: Cases, query: SharedLogLikelihood, model: Model, ba
         rows = 2 * unit + numbers % 2
         return likelihood.score_tokens([encodings[row] for row in rows], [shared[row] for row in rows])
 
-    return PlainScorer(cases, model, scores, lambda: likelihood.notes)
+    return PlainScorer(cases, model, scores, likelihood.notes)
 
 
 def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[IntArray, IntArray]:
@@ -124,23 +123,14 @@ class SpanLikelihood:
         backend: Tokenized = model.backend
         require_fast(backend.tokenizer)
         self._encoder = RowEncoder(backend.tokenizer)
-        self._tokenize = CuttingTokenizer(backend.tokenizer, backend.max_length)
+        #: Cuts texts to what the model reads.
+        self.tokenizer = CuttingTokenizer(backend.tokenizer, backend.max_length)
         self._is_masked = model.role.kind == MASKED_LM
         self._sums = token_sums(model, batch_tokens)
 
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on texts that were cut, slower computations, and batches that were halved."""
-        return [note for note in (self._tokenize.note, *self._sums.notes) if note]
-
-    @property
-    def cut(self) -> int:
-        """Number of texts that were cut."""
-        return self._tokenize.cut
-
-    def encode(self, texts: list[str]) -> list[Encoding]:
-        """Return the encodings of texts, cut to what the model reads."""
-        return self._tokenize.encode(texts)
+    def notes(self) -> list[str | None]:
+        """Return remarks on texts that were cut, slower computations, and batches that were halved."""
+        return [self.tokenizer.note, *self._sums.notes]
 
     def score(self, texts: list[str], spans: Sequence[Spans]) -> NDArray[np.float64]:
         """Return the sum of log-probabilities of each text, in nats, and the number of tokens: shape (len(texts), 2).
@@ -149,7 +139,7 @@ class SpanLikelihood:
             texts: the texts.
             spans: character ranges [start, end) of each text; empty: the whole text.
         """
-        encodings = self.encode(texts)
+        encodings = self.tokenizer.encode(texts)
         return self.score_tokens(encodings, [_within(e, ranges) for e, ranges in zip(encodings, spans, strict=True)])
 
     def score_tokens(self, encodings: Sequence[Encoding], positions: Sequence[IntArray]) -> NDArray[np.float64]:
@@ -160,20 +150,18 @@ class SpanLikelihood:
             encodings: the encoding of each text.
             positions: the positions of tokens in each text, ascending; those that cannot be scored are left out.
         """
-        wanted = [at[self._scorable(encoding)[at]] for encoding, at in zip(encodings, positions, strict=True)]
+        wanted = []
+        for encoding, at in zip(encodings, positions, strict=True):
+            scorable = np.asarray(encoding.special_tokens_mask) == 0
+            if not self._is_masked:
+                scorable[:1] = False  # nothing comes before it
+            wanted.append(at[scorable[at]])
         counts = np.asarray([len(at) for at in wanted], dtype=np.int64)
         ids = [self._encoder.packed(encoding) for encoding in encodings]
         rows = pack_rows(ids, self._encoder, np.zeros((len(ids), 2), dtype=np.int64))
         case = np.repeat(np.arange(len(ids)), counts)
         total = self._sums.sums(rows, case, np.concatenate(wanted))
         return np.stack([total, counts], axis=1)
-
-    def _scorable(self, encoding: Encoding) -> NDArray[np.bool_]:
-        """Return which tokens can be scored, by position."""
-        scorable: NDArray[np.bool_] = np.asarray(encoding.special_tokens_mask) == 0
-        if not self._is_masked:
-            scorable[:1] = False  # nothing comes before it
-        return scorable
 
 
 def _within(encoding: Encoding, spans: Spans) -> IntArray:
@@ -214,7 +202,7 @@ def verbalised(cases: Cases, query: VerbalisedProbabilities, model: Model, batch
         texts = [(prompt, f"{prompt} {answer}") for prompt, answer in pairs]
         spans = [((len(prompt), len(text)),) for prompt, text in texts]
         logs = likelihood.score([text for _, text in texts], spans)[:, 0].reshape(len(numbers), -1)
-        if likelihood.cut:
+        if likelihood.tokenizer.cut:
             raise ModelError(
                 f"a question and its answer are longer than the {model.backend.max_length} tokens that"
                 f" {model.name} reads; shorten the template of the verbaliser"
@@ -222,7 +210,7 @@ def verbalised(cases: Cases, query: VerbalisedProbabilities, model: Model, batch
         check_finite(np.asarray(np.isfinite(logs).all(axis=1)), cases, numbers, model.name)
         return shares(logs)
 
-    return PlainScorer(cases, model, scores, lambda: likelihood.notes)
+    return PlainScorer(cases, model, scores, likelihood.notes)
 
 
 def prompts_and_answers(query: VerbalisedProbabilities, pairs: list[tuple[str, ...]]) -> tuple[list[str], list[str]]:

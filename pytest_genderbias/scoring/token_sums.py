@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.scoring.network import Network, check_scored
-from pytest_genderbias.scoring.reads import Inputs, TokenReads, causal_reads, check_not_first, masked_reads
+from pytest_genderbias.scoring.network import (
+    Inputs,
+    Network,
+    TokenReads,
+    causal_reads,
+    check_not_first,
+    check_scored,
+    masked_reads,
+)
 from pytest_genderbias.scoring.tokens import TokenRows
 
 if TYPE_CHECKING:
@@ -28,24 +35,7 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-6  #: nats that the logarithm of a probability may be above 0
 
 
-class TokenSums(Protocol):
-    """Sums log-probabilities of tokens of rows."""
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on how they were computed."""
-
-    def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),).
-
-        Args:
-            rows: the token ids of the sentences.
-            case: row of each token, shape (reads,).
-            position: position of each token in its row, shape (reads,).
-        """
-
-
-def token_sums(model: Model, batch_tokens: int | None) -> TokenSums:
+def token_sums(model: Model, batch_tokens: int | None) -> NetworkSums | ServedSums:
     """Return what sums log-probabilities for a model: each token masked in turn (masked LM), or by the chain rule
     (causal LM).
     """
@@ -68,7 +58,13 @@ class NetworkSums:
         return self.network.notes
 
     def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),)."""
+        """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),).
+
+        Args:
+            rows: the token ids of the sentences.
+            case: row of each token, shape (reads,).
+            position: position of each token in its row, shape (reads,).
+        """
         total, mask = np.zeros(len(rows.lengths), dtype=np.float64), self._mask_id
         number = np.full(len(rows.lengths), -1, dtype=np.int64)
         reads_of = np.bincount(case, minlength=len(total))
@@ -78,7 +74,11 @@ class NetworkSums:
             here = number[case] >= 0
             if not here.any():
                 continue
-            part, where = _rows_at(rows, window), (number[case[here]], position[here])
+            longest = int(rows.lengths[window].max())
+            types = None if rows.types is None else rows.types[window, :longest]
+            spans = rows.span_start[window], rows.span_length[window]
+            part = TokenRows(rows.ids[window, :longest], types, rows.lengths[window], *spans)
+            where = number[case[here]], position[here]
             inputs, reads = causal_reads(part, *where) if mask is None else masked_reads(part, *where, mask)
             value = _log_probabilities(self.network, inputs, reads)
             total[window] = np.bincount(reads.case, weights=value, minlength=len(window))
@@ -97,7 +97,7 @@ class ServedSums:
         self.notes = []
 
     def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),).
+        """Return the same sums as :meth:`NetworkSums.sums`.
 
         Raises:
             ScoreError: an answer has another number of values than its prompt has tokens, values of other tokens, or
@@ -170,14 +170,6 @@ def _windows(lengths: NDArray[np.int64], copies: NDArray[np.int64], most_ids: in
         stop = max(start + 1, int(np.searchsorted(until, most, side="right")))
         yield order[start:stop]
         start = stop
-
-
-def _rows_at(rows: TokenRows, numbers: NDArray[np.int64]) -> TokenRows:
-    longest = int(rows.lengths[numbers].max())
-    types = None if rows.types is None else rows.types[numbers, :longest]
-    return TokenRows(
-        rows.ids[numbers, :longest], types, rows.lengths[numbers], rows.span_start[numbers], rows.span_length[numbers]
-    )
 
 
 def _log_probabilities(network: Network, inputs: Inputs, reads: TokenReads) -> NDArray[np.float64]:

@@ -20,7 +20,6 @@ from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.scoring.scorer import CountNote
 from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, Template
-from pytest_genderbias.text.template import piece_texts
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -94,11 +93,6 @@ class RowEncoder:
         self.has_types = "token_type_ids" in tokenizer.model_input_names
         self.has_offsets = bool(tokenizer.is_fast)
 
-    def texts(self, space: CaseSpace, choice: Mapping[str, int]) -> list[list[str]]:
-        """Return the text of every piece, segment by segment."""
-        segments = space.templates[choice[TEMPLATE]].segments
-        return [piece_texts(s, lambda slot: space.words[slot][choice[slot]], self.mask) for s in segments]
-
     def encode(self, sentences: Sequence[Sequence[str]]) -> list[Encoding]:
         """Return the tokenizer's encodings (ids, type ids, offsets, sequence ids) of sentences or pairs."""
         columns = [list(column) for column in zip(*sentences, strict=True)]
@@ -139,7 +133,7 @@ def encode_cases(encoder: RowEncoder, space: CaseSpace, cases: NDArray[np.int64]
     """
     columns = space.columns(cases)
     choices = [{name: int(values[row]) for name, values in columns.items()} for row in range(len(cases))]
-    texts = [encoder.texts(space, choice) for choice in choices]
+    texts = [space.texts(choice, encoder.mask) for choice in choices]
     sentences = [["".join(segment) for segment in text] for text in texts]
     if not encoder.has_offsets:
         return _encode_without_offsets(encoder, space, choices, sentences, scored)

@@ -105,8 +105,12 @@ class CaseSpace(Cases):
 
     def sentence(self, choice: Mapping[str, int], mask: str = "[MASK]") -> tuple[str, ...]:
         """Return the text for one choice of template and words."""
+        return tuple(map("".join, self.texts(choice, mask)))
+
+    def texts(self, choice: Mapping[str, int], mask: str) -> list[list[str]]:
+        """Return the text of every piece for one choice of template and words, segment by segment."""
         segments = self.templates[choice[TEMPLATE]].segments
-        return tuple("".join(piece_texts(s, lambda slot: self.words[slot][choice[slot]], mask)) for s in segments)
+        return [piece_texts(s, lambda slot: self.words[slot][choice[slot]], mask) for s in segments]
 
     def prefix(self, choice: Mapping[str, int], slot: str) -> str:
         """Return the text before ``slot`` in the first segment, and with :meth:`word_of` the word that follows it."""
@@ -209,14 +213,14 @@ class SlotWords:
 
     def words(self, as_printed: bool = False) -> tuple[Word, ...]:
         """Return the fillers; ``as_printed``: in the form that the paper prints."""
-        return tuple(self._word(entry, as_printed) for entry in self.entries)
-
-    def _word(self, entry: WordEntry, as_printed: bool) -> Word:
-        text, article = entry.word, entry.attributes.get("article")
-        if as_printed:
-            text = entry.attributes.get("printed", text)
-            article = entry.attributes.get("printed_article", article)
-        return Word.of(self.form.replace("{word}", text), article, text)
+        words = []
+        for entry in self.entries:
+            text, article = entry.word, entry.attributes.get("article")
+            if as_printed:
+                text = entry.attributes.get("printed", text)
+                article = entry.attributes.get("printed_article", article)
+            words.append(Word.of(self.form.replace("{word}", text), article, text))
+        return tuple(words)
 
     def in_forms(self, slot: str, templates: Iterable[Template]) -> dict[str, tuple[Word, ...]]:
         """Return the fillers, and those of each form of the slot in templates, by the slot with its form."""
@@ -339,7 +343,8 @@ def read_template(
 def _check_forms(piece: Piece, entries: Iterable[WordEntry], where: str) -> None:
     """Refuse a form that a word lacks, and a word without one where it has several."""
     form = piece.form
-    for word, forms in ((entry.word, entry.attributes.get(FORMS, {})) for entry in entries):
+    for entry in entries:
+        word, forms = entry.word, entry.attributes.get(FORMS, {})
         if form and form not in forms:
             raise DataFileError(
                 f"{where} asks for the form {brief(form)} of {brief(word)}, which its word list lacks; add it"

@@ -6,8 +6,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, ModernBertConfig, ModernBertForMaskedLM
 
 from pytest_genderbias.models.model import Checkpoint
-from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.reads import Inputs
+from pytest_genderbias.scoring.network import Inputs, Network
 
 VOCABULARY, FEATURES = 3000, 256
 

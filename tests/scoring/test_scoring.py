@@ -24,8 +24,8 @@ from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import engine, store
 from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_suite
 from pytest_genderbias.scoring.layout import TokenLayout
+from pytest_genderbias.scoring.network import best_ids, top_ids
 from pytest_genderbias.scoring.parallel_batches import length_batches
-from pytest_genderbias.scoring.reads import best_ids, top_ids
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder
 from pytest_genderbias.suites.query import PairProbabilities, SlotLogProbability, TopFills
