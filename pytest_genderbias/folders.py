@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 KEPT_REPLIES = "replies"  #: folder of the score cache with the replies of systems that have a fingerprint
+RECORDS = "models"  #: folder of the score cache with the records of models that earlier runs loaded
 _STREAMS = ("/dev/fd/", "/dev/std", "/proc/")  #: paths of open files, which a rename would cut off from their readers
 _STALE = (
     3600.0  #: seconds after which an unfinished file belongs to no writer that still runs, where files have no locks

@@ -12,14 +12,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_genderbias.errors import BiasError, ModelError
-from pytest_genderbias.models.known import KnownModels
 from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from pytest_genderbias.models.known import KnownModels
 
 T = TypeVar("T")
 
@@ -36,7 +38,11 @@ class RunModels:
     def __init__(self, settings: LoadSettings, threads: int | None = None, cache: Path | None = None) -> None:
         """Keep the settings; nothing is loaded yet."""
         self.settings, self.threads = settings, threads
-        self._known = KnownModels(cache, settings)
+        self._known: KnownModels | None = None
+        if cache is not None:
+            from pytest_genderbias.models.known import KnownModels
+
+            self._known = KnownModels(cache, settings)
         #: Held while the model in memory is used, so that no other thread replaces it.
         self.lock = RLock()
         #: Results that hold copies of the model in memory. They are dropped together with it.
@@ -51,9 +57,12 @@ class RunModels:
         with self.lock:
             files = replace(spec, name="", spec="")  # another model may share them under another name
             if files not in self._sources:
-                self._sources[files] = self.refused_once(
-                    spec, lambda: self._known.source(spec) or inspect(spec, self.settings)
-                )
+
+                def located() -> ModelSource:
+                    known = None if self._known is None else self._known.source(spec)
+                    return known or inspect(spec, self.settings)
+
+                self._sources[files] = self.refused_once(spec, located)
             return replace(self._sources[files], spec=spec)
 
     def model(self, spec: ModelSpec) -> Model:
@@ -66,7 +75,7 @@ class RunModels:
             if self._loaded is None or self._loaded[0] != spec:
                 self.release()
                 source = self.source(spec)
-                known = self._known.model(spec, partial(self._checked, spec))
+                known = None if self._known is None else self._known.model(spec, partial(self._checked, spec))
                 from_record = spec.kind in ("directory", "hub") and source.config is None  # which holds the role alone
                 self._loaded = spec, known or self._checked(spec, None if from_record else source)
             self._limit_threads()
@@ -76,7 +85,8 @@ class RunModels:
         """Load a model with all checks, and let the next run know it by its files."""
         with self.lock:
             model = self.refused_once(spec, lambda: load(source or inspect(spec, self.settings), self.settings))
-            self._known.remember(spec, model)
+            if self._known is not None:
+                self._known.remember(spec, model)
             self._limit_threads()
             return model
 

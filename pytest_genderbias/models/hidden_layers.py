@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.models.config import entry, hidden_size
-from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest, check_basis
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedConfig, PreTrainedModel
 
+FloatArray = NDArray[np.float64]
 Place = tuple[str, int]  #: the name of a module, and the number of its call within one forward pass, from 0
 Bases = Mapping[int, FloatArray]  #: the basis of each projected layer, shape (dim, k), orthonormal
 
@@ -71,6 +71,8 @@ def copy_projections(source: PreTrainedModel, target: PreTrainedModel) -> None:
 
 def described_projection(bases: Bases) -> str:
     """Return a projection as sorted JSON with digests of its bases, for fingerprints and a model's details."""
+    from pytest_genderbias.statistics.bias_subspace import basis_digest
+
     digests = {str(layer): basis_digest(basis) for layer, basis in sorted(bases.items())}
     return json.dumps({"method": "projection", "layers": digests}, sort_keys=True)
 
@@ -237,6 +239,8 @@ def _hook_layers(network: PreTrainedModel, bases: Bases) -> None:
 
 
 def _checked(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> dict[int, FloatArray]:
+    from pytest_genderbias.statistics.bias_subspace import check_basis
+
     width = hidden_size(network.config)
     if width is None:
         raise ModelError(

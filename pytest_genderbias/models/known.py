@@ -22,7 +22,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import BiasError, ModelError
-from pytest_genderbias.folders import distrusted, write_whole
+from pytest_genderbias.folders import RECORDS, distrusted, write_whole
 from pytest_genderbias.models.checkpoints import pick_device
 from pytest_genderbias.models.config import hidden_size, quantisation_method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
@@ -45,8 +45,6 @@ from pytest_genderbias.models.spec import ModelSpec
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: Folder of the records inside the score cache.
-RECORDS = "models"
 #: Packages that decide what the files of a checkpoint mean, if they are there. Quantised weights, which further ones
 #: read, have no record.
 _PACKAGES = (
@@ -84,13 +82,13 @@ class KnownModels:
     """The models whose files earlier runs loaded with the same settings.
 
     Args:
-        cache: folder of the score cache; with ``None`` no model is known.
+        cache: folder of the score cache; no model is known by one that is not trusted.
         settings: how models are loaded.
     """
 
-    def __init__(self, cache: Path | None, settings: LoadSettings) -> None:
+    def __init__(self, cache: Path, settings: LoadSettings) -> None:
         """Keep the settings; nothing is read yet."""
-        self._folder = None if cache is None or distrusted(cache) or distrusted(cache / RECORDS) else cache / RECORDS
+        self._folder = None if distrusted(cache) or distrusted(cache / RECORDS) else cache / RECORDS
         self._settings = settings
         self._files: dict[str, _Files | None] = {}
         self._snapshots: dict[tuple[str, str | None], Path | None] = {}

@@ -36,30 +36,26 @@ def cache_information(settings: Settings, clear: bool, width: int) -> str:
 
 
 class CacheKeeper:
-    """Limits the size of the cache after a run. Workers of xdist have none."""
+    """Limits the size of a cache, in bytes, after a run that measures. Workers of xdist have none."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, cache: Path, most: int) -> None:
+        self._cache, self._most = cache, most
         self._removed = ""
 
     def pytest_sessionfinish(self) -> None:
-        """Remove the least recently used entries, if this run measured and the cache is too large."""
-        cache, models = self._settings.cache, self._settings.models
-        if cache is None or not models:
-            return
+        """Remove the least recently used entries if the cache is too large."""
         from pytest_genderbias.scoring.store import bound
 
-        removal = bound(cache, self._settings.cache_size)
+        removal = bound(self._cache, self._most)
         if removal.removed or removal.held:
             self._removed = (
-                f"{_removal_in_words(cache, removal)}; the least recently used entries go until the rest is within "
-                f"{show_size(self._settings.cache_size)} (bias_cache_size)"
+                f"{_removal_in_words(self._cache, removal)}; the least recently used entries go until the rest is"
+                f" within {show_size(self._most)} (bias_cache_size)"
             )
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print why the cache is off, where its folder is not trusted, and what was removed."""
-        cache = self._settings.cache
-        if cache is not None and self._settings.models and (doubt := distrusted(cache)):
+        if doubt := distrusted(self._cache):
             show(terminalreporter, f"note: nothing is read from or written to the score cache: {doubt}", "yellow")
         if self._removed:
             show(terminalreporter, f"note: {self._removed}")

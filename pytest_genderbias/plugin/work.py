@@ -14,7 +14,6 @@ from pytest_genderbias.errors import BiasError, GateError, NotApplicableError, S
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import CHAT
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.cache import CacheKeeper
 from pytest_genderbias.plugin.items.bias_item import BiasItem, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.markers import gate_marker, mark
@@ -46,7 +45,11 @@ class Work:
         self._settings = config.stash[SETTINGS] = read_settings(config)
         keep_runs(config)
         if not is_worker(config):
-            config.pluginmanager.register(CacheKeeper(self._settings), "genderbias-cache")
+            if self._settings.cache is not None and self._settings.models:
+                from pytest_genderbias.plugin.cache import CacheKeeper
+
+                keeper = CacheKeeper(self._settings.cache, self._settings.cache_size)
+                config.pluginmanager.register(keeper, "genderbias-cache")
             config.pluginmanager.register(WorkersOnOneLine(config), "genderbias-progress")
         self._too_dear: SettingError | None = None
         self._ledger = Ledger(config)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.reports.fields import GATE_COLUMNS
 from pytest_genderbias.text.columns import together
 from pytest_genderbias.text.printable import counted, format_decimals, format_number, format_share
@@ -181,6 +180,8 @@ def run_tables(
     grids: dict[str, RunTable] = {}
     for judgement in judgements:
         if judgement.of_reduction is not None and (tried := judgement.of_reduction.grid) is not None:
+            from pytest_genderbias.gates.choice import TriedGrid
+
             grid = TriedGrid.from_dict(tried)
             table = RunTable("grid", f"Grid of {judgement.model}", *grid.rows(), 1, [f"Judged is {grid.in_words()}."])
             grids.setdefault(repr((judgement.model, tried)), table)

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.folders import KEPT_REPLIES, acquire, distrusted, is_on_disk, write_whole
-from pytest_genderbias.models.known import RECORDS
+from pytest_genderbias.folders import KEPT_REPLIES, RECORDS, acquire, distrusted, is_on_disk, write_whole
 from pytest_genderbias.scoring import SCORING_VERSION
 
 if TYPE_CHECKING:

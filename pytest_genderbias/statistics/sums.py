@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import product_sums
-from pytest_genderbias.statistics.group_deviations import contrast_columns
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of, distinct, mean_sums
 
 LineFigure = Literal["pearson", "slope", "mean_absolute"]
@@ -239,10 +238,3 @@ def accuracy_gap_sums(labels: NDArray[np.str_], right: ArrayLike, n: ArrayLike, 
     """
     sums = np.concatenate([np.asarray(right), np.asarray(n)], axis=1).astype(np.float64)
     return ItemSums(labels, sums, "accuracy_gap", over)
-
-
-def contrast_rms_sums(labels: NDArray[np.str_], values: ArrayLike, over: str) -> ItemSums:
-    """Return the sums of the root mean square of groups' deviations from their mean, from the value of each unit and
-    group, shape (n, K).
-    """
-    return ItemSums(labels, contrast_columns(values), "contrast_rms", over)

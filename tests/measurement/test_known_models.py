@@ -20,6 +20,7 @@ from support.tiny_checkpoints import tokenizer
 
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import ModelError
+from pytest_genderbias.folders import RECORDS
 from pytest_genderbias.measurement import run_models
 from pytest_genderbias.measurement.carry_out import LabelWarning
 from pytest_genderbias.measurement.measurement import Measurement
@@ -58,7 +59,7 @@ def run(
 
 
 def records(cache: Path) -> list[Path]:
-    return sorted((cache / known.RECORDS).glob("*"))
+    return sorted((cache / RECORDS).glob("*"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -330,7 +331,7 @@ def test_records_that_every_user_can_write_are_not_used(
     checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str]
 ) -> None:
     run(checkpoint("bert"), tmp_path, "disco-terms")
-    (tmp_path / known.RECORDS).chmod(0o777)
+    (tmp_path / RECORDS).chmod(0o777)
     run(checkpoint("bert"), tmp_path, "disco-terms")
     assert loads == ["bert", "bert"]
 

@@ -19,8 +19,8 @@ from pytest_genderbias.statistics.group_deviations import (
     simultaneous_level,
     unit_gaps_of_contrasts,
 )
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.paired import compare_items
-from pytest_genderbias.statistics.sums import contrast_rms_sums
 
 
 def plain(values):
@@ -164,7 +164,7 @@ def test_one_prompt_shows_nothing_and_equal_groups_differ_by_nothing():
 def test_a_change_is_compared_prompt_by_prompt():
     labels = np.asarray([f"prompt {k}" for k in range(14)])
     then, now = drawn(3, 3, effect=0.05), drawn(3, 3, effect=0.6)
-    sides = [contrast_rms_sums(labels, values, "prompts") for values in (then, now)]
+    sides = [ItemSums(labels, contrast_columns(values), "contrast_rms", "prompts") for values in (then, now)]
     assert find_combiner("contrast_rms", {}).unit_gaps is not None
     assert sides[1].total == pytest.approx(rms(now))
     found = compare_items(*sides, distance=lambda value: value)

@@ -18,12 +18,12 @@ from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.group_deviations import (
     against_reference,
     compared,
+    contrast_columns,
     exchanged_groups,
     group_rms,
     group_rms_interval,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.sums import contrast_rms_sums
 from pytest_genderbias.suites.cases import Items, refuse_unable, take_arrays
 from pytest_genderbias.suites.statistic import SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, SummaryBuilder, records_by
@@ -114,7 +114,8 @@ class GroupValues:
         return found
 
     def _sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
-        return contrast_rms_sums(*self.of(arrays, name), self.over)
+        units, values = self.of(arrays, name)
+        return ItemSums(units, contrast_columns(values), "contrast_rms", self.over)
 
     def take(self, figures: SummaryBuilder, items: Arrays) -> None:
         """Add the root mean squares with their intervals."""
