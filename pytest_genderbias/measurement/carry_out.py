@@ -30,7 +30,6 @@ from pytest_genderbias.models.roles import CAUSAL_LM, NLI_CLASSIFIER
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer, score_suite
 from pytest_genderbias.statistics.inference.intervals import Interval, Null, summarise_null
-from pytest_genderbias.statistics.inference.item_bounds import cluster_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
@@ -114,8 +113,9 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
     notes += [
         *_template_notes(plan, model),
         *(model.backend.notes if model.role.only_prompts or model.can(REPLIES) else ()),
-        *_batch_notes(model),
     ]
+    batches = model.backend.batches if model.can(HIDDEN_STATES) else ANY_ROWS
+    notes += [REASONS[batches]] if batches != ANY_ROWS else []
     if doubt is not None:
         warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
         notes = [doubt, *notes]
@@ -191,12 +191,6 @@ def _template_notes(plan: Plan, model: Model) -> list[str]:
     return ["the model has a chat template, which this suite does not use: its texts are scored as they are"]
 
 
-def _batch_notes(model: Model) -> list[str]:
-    """Return the remark that not all rows of a network may share a batch."""
-    batches = model.backend.batches if model.can(HIDDEN_STATES) else ANY_ROWS
-    return [REASONS[batches]] if batches != ANY_ROWS else []
-
-
 def _without_unread(plan: Plan, answers: Mapping[str, Answer], summary: Summary) -> Summary:
     """Take the values from statistics whose cases the model's tokenizer cannot tell apart, and give the reason."""
     main = next(iter(answers.values()))
@@ -238,17 +232,19 @@ def _with_samples(suite: Suite, summary: Summary, options: Mapping[str, Any]) ->
             continue
         sums = _sums_in_clusters(suite, statistic, options, arrays)
         if sums.clusters is not None and sums.smooth:
+            from pytest_genderbias.statistics.inference.item_bounds import cluster_interval
+
             intervals[name] = cluster_interval(sums, statistic.scale.limits)
             if name == next(iter(suite.family.statistics)):
-                notes += _effective_number(sums, statistic.scale.limits)
+                of_items = cluster_interval(replace(sums, clusters=None), statistic.scale.limits)
+                notes += _effective_number(sums, of_items, intervals[name])
         if statistic.crossed:
             intervals[name] = two_way_interval(sums, intervals[name], statistic.scale.limits)
     return replace(summary, intervals=intervals, notes=notes)
 
 
-def _effective_number(sums: ItemSums, limits: tuple[float, float]) -> Iterator[str]:
+def _effective_number(sums: ItemSums, of_items: Interval | None, of_clusters: Interval | None) -> Iterator[str]:
     """Yield how many independent items would have the interval that clusters have: the design effect of Kish 1965."""
-    of_items, of_clusters = (cluster_interval(one, limits) for one in (replace(sums, clusters=None), sums))
     if of_items is not None and of_clusters is not None and of_clusters.high > of_clusters.low:
         n, clusters = len(sums.labels), len(sums.by_cluster().labels)
         worth = n * min(1.0, ((of_items.high - of_items.low) / (of_clusters.high - of_clusters.low)) ** 2)
@@ -272,7 +268,7 @@ def _null_control(
         value = values[name]
         if value is not None and not np.isnan(shuffled).all():
             controls[name] = summarise_null(
-                value, shuffled, family.statistics[name].plain.distance, family.null_control
+                value, shuffled, family.statistics[name].plain().distance, family.null_control
             )
     if not controls:
         return {}, ["no null control: what was scored leaves nothing to shuffle"]

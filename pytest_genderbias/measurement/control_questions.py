@@ -66,31 +66,29 @@ class AskedAbilities:
         """
         if setting.none is not None:
             return replace(measurement, abilities=(), ability_unasked=setting.none)
-        role, of_role = asked.model.role, [*self._of_role(asked, settings, setting)]
-        abilities = (*of_role, *measurement.abilities)
-        unable = next((one.unable for one in abilities if one.unable), "")
-        why = unable or _why_not_alive(next(iter(asked.answers.values())))
-        notes = (*measurement.notes, *_notes_on_files(setting, [one.name for one in of_role]))
-        unasked = "" if abilities or role.kind == TEXT else f"{role.text} is asked no control items"
-        able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
-        return able.without_values(why) if why else able
-
-    def _of_role(self, asked: Asked, settings: ScoreSettings, setting: AbilitySetting) -> Iterator[Ability]:
-        """Yield the abilities that a suite needs from a model of its role."""
         plan, model, language = asked.plan, asked.model, asked.plan.suite.language
-        own = {controls.name: controls for controls in map(read_controls, setting.files)}
+        files = [read_controls(path) for path in setting.files]
+        own = {controls.name: controls for controls in files}
         main = next(iter(plan.questions.values())).query
         query = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
+        of_role = []
         for kind in _kinds_for(plan, model.role.kind, main):
             controls = own.get(kind) or packaged_controls(kind, language)
             if controls is None:
-                yield _missing(kind, language)
+                of_role.append(_missing(kind, language))
                 continue
             controls = replace(controls, in_pairs=isinstance(main, PairSimilarity))
             key = (model.name, model.fingerprint, kind, controls.content, controls.in_pairs, repr(query))
             if model.fingerprint is None or key not in self._known:
                 self._known[key] = ability_of(controls, model, query, settings)
-            yield self._known[key]
+            of_role.append(self._known[key])
+        abilities = (*of_role, *measurement.abilities)
+        unable = next((one.unable for one in abilities if one.unable), "")
+        why = unable or _why_not_alive(next(iter(asked.answers.values())))
+        notes = (*measurement.notes, *_notes_on_files(sorted(one.name for one in files), [one.name for one in of_role]))
+        unasked = "" if abilities or model.role.kind == TEXT else f"{model.role.text} is asked no control items"
+        able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
+        return able.without_values(why) if why else able
 
 
 def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
@@ -107,9 +105,13 @@ def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
         yield gender
 
 
-def _notes_on_files(setting: AbilitySetting, asked: Sequence[str]) -> list[str]:
-    """Return a note where the user's files hold no control items of a kind that was asked, so that others decided."""
-    own = sorted(read_controls(path).name for path in setting.files)
+def _notes_on_files(own: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Return a note where the user's files hold no control items of a kind that was asked, so that others decided.
+
+    Args:
+        own: the kinds that the files hold.
+        asked: the kinds that were asked.
+    """
     if not own or set(own) & set(asked):
         return []
     others = f"the packaged {' and '.join(asked)}" if asked else "those of the suite"

@@ -74,20 +74,6 @@ class _Request:
     options: Mapping[str, object]
     executor: Executor | None = None
 
-    @property
-    def scoring(self) -> ScoreSettings:
-        score = self.score
-        return ScoreSettings(
-            score.limit, score.seed, score.batch_tokens, score.cache, score.progress, self.executor, score.shared
-        )
-
-    @property
-    def key(self) -> str:
-        """Text that is equal for requests that give the same measurement."""
-        score = self.score
-        numbers = (score.limit, score.seed, score.batch_tokens, score.null, score.ability)
-        return repr((numbers, self.data, sorted(self.options.items())))
-
 
 class Runner:
     """Measures suites on models, with one model in memory and each measurement made once.
@@ -205,7 +191,10 @@ class Runner:
     def _carried_out(
         self, suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None = None, null: int = 0
     ) -> Measurement:
-        plan, score, ability = self._plan(suite, model, request), request.scoring, read_ability(request.score.ability)
+        plan, run, ability = self._plan(suite, model, request), request.score, read_ability(request.score.ability)
+        score = ScoreSettings(
+            run.limit, run.seed, run.batch_tokens, run.cache, run.progress, request.executor, run.shared
+        )
         loaded = model if isinstance(model, Model) else self.models.model(model)
         asked = ask(plan, loaded, score, until, null)
         return self._abilities.judge(summarised(asked, score), asked, score, ability)
@@ -335,7 +324,10 @@ def _key(suite: Suite, model: ModelSpec | Model, request: _Request, until: Until
     if isinstance(model, Model) and model.fingerprint is None:
         return None
     known = model if isinstance(model, ModelSpec) else (model.name, model.spec, model.fingerprint)
-    key = (suite.digest, suite.name, known, request.key, None if until is None else tuple(until.items()))
+    score = request.score
+    numbers = (score.limit, score.seed, score.batch_tokens, score.null, score.ability)
+    asked = repr((numbers, request.data, sorted(request.options.items())))
+    key = (suite.digest, suite.name, known, asked, None if until is None else tuple(until.items()))
     try:
         hash(key)
     except TypeError:  # a callable of the caller

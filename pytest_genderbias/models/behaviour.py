@@ -148,6 +148,7 @@ class _Probe:
         self._device, self._is_graph = device, is_graph
         self._near = rounding(network)
         self._by_states = kind in (ENCODER, COREFERENCE_SCORER)
+        self._has_types = "token_type_ids" in tokenizer.model_input_names and not self._by_states
         body: Any = network.base_model
         self._body: PreTrainedModel = body.get_encoder() if body.config.is_encoder_decoder else body
         self._asked = self._body if kind == ENCODER else network
@@ -166,7 +167,7 @@ class _Probe:
             variants = [row, *(self._changed(row, place) for place in range(1, len(row.ids)))]
         else:
             variants = [row, self._row(runs, len(row.ids) - special)]
-        together = self._tried(lambda: self._output(variants))
+        together = self._tried(self._output, variants)
         if self._kind == CAUSAL_LM:
             self._refuse_lookahead(alone, alone_short, together)
         batches = ANY_ROWS
@@ -209,7 +210,7 @@ class _Probe:
         length = self._padded_length(limit)
         rows = [row for row, _ in alone]
         longest = self._row(runs, max(length - len(rows[-1].ids) + _LONGER, _LONGER + 3))
-        padded = self._tried(lambda: self._output([*rows, longest]))
+        padded = self._tried(self._output, [*rows, longest])
         if padded is None:
             return None
         return any(
@@ -232,16 +233,13 @@ class _Probe:
         """Return the sizes of the hidden states where they are not all that of the config."""
         if self._is_graph:
             return ()
-
-        fed = {name: value for name, value in self._fed([row]).items() if name != "token_type_ids"}
-
-        def states(**asked: bool) -> Any:
-            return self._tried(lambda: self._body(**fed, **asked))
-
-        last: Tensor | None = getattr(states(), "last_hidden_state", None)
+        fed = self._fed([row])
+        fed.pop("token_type_ids", None)
+        last: Tensor | None = getattr(self._tried(self._body, **fed), "last_hidden_state", None)
         if last is None or last.shape[-1] == hidden_size(self._network.config):
             return ()
-        layers = getattr(states(output_hidden_states=True), "hidden_states", None) or ()  # leaves hooks in the network
+        states = self._tried(self._body, **fed, output_hidden_states=True)  # leaves hooks in the network
+        layers = getattr(states, "hidden_states", None) or ()
         return (*(int(layer.shape[-1]) for layer in layers), int(last.shape[-1]))
 
     def _most_tokens(self, runs: list[_Run]) -> int | None:
@@ -279,7 +277,7 @@ class _Probe:
 
     def _reads(self, runs: list[_Run], length: int) -> bool:
         special = len(self._row(runs, 1).ids) - 1
-        return self._tried(lambda: self._output([self._row(runs, length - special)])) is not None
+        return self._tried(self._output, [self._row(runs, length - special)]) is not None
 
     # Rows.
 
@@ -297,10 +295,6 @@ class _Probe:
         if self._kind == CAUSAL_LM and runs and runs[-1].special:  # what follows a text is no part of its beginnings
             runs.pop()
         return runs if any(not run.special for run in runs) else [*runs, _Run(False, [], 0)]
-
-    @property
-    def _has_types(self) -> bool:
-        return "token_type_ids" in self._tokenizer.model_input_names and not self._by_states
 
     def _row(self, runs: Sequence[_Run], tokens: int) -> _Row:
         """Return a row with random ordinary tokens, as many in all, between the special ones."""
@@ -342,12 +336,12 @@ class _Probe:
                 " network that needs more than token ids cannot be measured"
             ) from None
 
-    def _tried(self, compute: Callable[[], Any]) -> Any:
+    def _tried(self, compute: Callable[..., Any], *fed: Any, **named: Any) -> Any:
         """Return what a pass gives; ``None`` if it fails."""
         import torch
 
         try:
-            return compute()
+            return compute(*fed, **named)
         except torch.OutOfMemoryError:
             raise
         except Exception:

@@ -129,7 +129,9 @@ def checked_checkpoint(
         network.eval()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
-    _copy_unaligned(network)
+    for tensor in network.parameters():
+        if tensor.data_ptr() % 64:  # in a mapped file; alignment changes torch's summation order, and so the scores
+            tensor.data = tensor.data.clone()
     with reading_errors(files, "projection of hidden layers"):
         projected = restore_projections(network, partial(checkpoint_file, files, PROJECTION_FILE), name)
     sentences = read_sentence_files(files)
@@ -261,16 +263,6 @@ def longest_row(
     """
     limits: Iterable[object] = (*promised_positions(config), tokenizer.model_max_length, own, positions)
     return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6), default=None)
-
-
-def _copy_unaligned(network: PreTrainedModel) -> None:
-    """Copy unaligned memory-mapped weights, in place, since alignment changes torch's summation order.
-
-    The same weights then give the same scores, whichever file they were read from.
-    """
-    for tensor in network.parameters():
-        if tensor.data_ptr() % 64:
-            tensor.data = tensor.data.clone()
 
 
 def pick_device(device: str) -> str:

@@ -122,7 +122,11 @@ def role_of_config(config: PreTrainedConfig) -> Role:
         "masked": frozenset(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()),
         "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()) | ARCHITECTURES["causal"],
         "classifier": frozenset(auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values()),
-        "encoder": _flat(auto.MODEL_MAPPING_NAMES.values()),
+        "encoder": frozenset(
+            name
+            for names in auto.MODEL_MAPPING_NAMES.values()
+            for name in ([names] if isinstance(names, str) else names)
+        ),
     }
     is_decoder = bool(entry(config, "is_decoder"))
     role = role_of(architectures, labels_of(config), names, is_decoder)
@@ -237,10 +241,6 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
             "an encoder, or a network with a head: ...ForMaskedLM, ...ForCausalLM or ...ForSequenceClassification"
         )
     return role
-
-
-def _flat(values: Iterable[str | Sequence[str]]) -> frozenset[str]:
-    return frozenset(name for value in values for name in ([value] if isinstance(value, str) else value))
 
 
 def quantisation_method(config: PreTrainedConfig) -> str | None:

@@ -142,20 +142,6 @@ def _trouble_of_name(name: str) -> str:
     return ""
 
 
-def _named(spec: ModelSpec) -> ModelSpec:
-    """Return a spec whose name can be the name of a folder.
-
-    Raises:
-        ModelError: it cannot.
-    """
-    if trouble := _trouble_of_name(spec.name):
-        raise ModelError(
-            f"a model cannot be called {spec.name!r:.80}: {trouble}; give it another name:"
-            f" --bias-model=OTHER={spec.spec:.80}"
-        )
-    return spec
-
-
 def portable_spec(spec: str) -> str:
     """Return a spec as files of a project hold it: with the last part only of an absolute path, which says nothing on
     another machine.
@@ -236,10 +222,12 @@ def parse_spec(text: str) -> ModelSpec:
 
     Raises:
         ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, its first
-            row cannot be read, or no path can be made of the text (``~nosuchuser/x``, thousands of characters).
+            row cannot be read, no path can be made of the text (``~nosuchuser/x``, thousands of characters), or the
+            name cannot be that of a folder.
     """
     try:
-        return _parsed(text)
+        match = re.fullmatch(rf"({_NAME})=(.+)", text.strip())
+        spec = _parse(match[1], match[2]) if match else _parse("", text.strip())
     except BiasError:
         raise
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no such user; ValueError: a NUL character
@@ -247,11 +235,12 @@ def parse_spec(text: str) -> ModelSpec:
         raise ModelError(
             f"{brief(text)} cannot be looked up as a path: {reason}; expected [NAME=]SPEC, one of {_known()}"
         ) from None
-
-
-def _parsed(text: str) -> ModelSpec:
-    match = re.fullmatch(rf"({_NAME})=(.+)", text.strip())
-    return _named(_parse(match[1], match[2]) if match else _parse("", text.strip()))
+    if trouble := _trouble_of_name(spec.name):
+        raise ModelError(
+            f"a model cannot be called {spec.name!r:.80}: {trouble}; give it another name:"
+            f" --bias-model=OTHER={spec.spec:.80}"
+        )
+    return spec
 
 
 def _parse(name: str, spec: str) -> ModelSpec:

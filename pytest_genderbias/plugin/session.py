@@ -20,7 +20,6 @@ from pytest_genderbias.plugin.workers import WorkerNode, is_worker, worker_input
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.limits import Limit
-    from pytest_genderbias.measurement.carry_out import Until
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.runner import Runner
     from pytest_genderbias.models.spec import ModelSpec
@@ -43,17 +42,21 @@ class BiasSession:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        of_cases, self.of_steps = (TerminalProgress(config, unit) for unit in ("cases", "steps"))
+        self.of_steps = TerminalProgress(config, "steps")
         settings = config.stash[SETTINGS]
         executor = make_executor(settings.executor, settings.ray, settings.workers, config)
-        self.runner = make_runner(settings, of_cases, executor)
+        self.runner = make_runner(settings, TerminalProgress(config), executor)
         self._made: dict[int, tuple[Measurement, Measured]] = {}  # by the identity of a measurement, which is kept
 
     def measure(
         self, spec: ModelSpec, suite: Suite, settings: Mapping[str, object], limits: Limits = ()
     ) -> Measurement:
         """Measure a suite, or return the earlier measurement; scoring stops once all limits are decided."""
-        until = _until(suite, limits)
+        until = None
+        if limits:
+            from pytest_genderbias.gates.limits import decided_by
+
+            until = decided_by(limits, suite.statistics)
         start = time.perf_counter()
         measurement = self.runner.measure(suite, spec, settings, until)
         made = Measured(suite, dict(settings), time.perf_counter() - start)
@@ -68,15 +71,6 @@ class BiasSession:
     def mitigations(self) -> Any:
         """The :class:`~pytest_genderbias.mitigation.harness.file.MitigationRunner` of the run."""
         return door("mitigations of a run")(self.runner, runs_folder(self._config), self.of_steps)
-
-
-def _until(suite: Suite, limits: Limits) -> Until | None:
-    """Return when scoring may stop: as soon as all limits are decided; ``None`` without limits."""
-    if not limits:
-        return None
-    from pytest_genderbias.gates.limits import decided_by
-
-    return decided_by(limits, suite.statistics)
 
 
 SESSION = pytest.StashKey[BiasSession]()
@@ -111,21 +105,16 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
         run.max_requests,
         run.max_tokens,
     )
+    workers = xdist_workers()
     return Runner(
         LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code, served, run.samples),
         RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress, run.ability, shared),
         data=run.data,
         seeds=run.seeds,
         options=run.options,
-        threads=_threads(),
+        threads=max(1, (os.cpu_count() or 1) // workers) if workers > 1 else None,  # a share of the cores
         executor=executor,
     )
-
-
-def _threads() -> int | None:
-    """Return the share of the cores of a worker of xdist; ``None`` without workers."""
-    workers = xdist_workers()
-    return max(1, (os.cpu_count() or 1) // workers) if workers > 1 else None
 
 
 _INPUT = "genderbias_runs"  #: key of the temporary folder in the input of a worker of xdist

@@ -84,7 +84,8 @@ class RunSummary:
         if self.next and has_figures and not self.judgements and not self.failed:
             yield f"{note('next', 'write gates from what was measured:', width)}\n{note('', self.next, _UNBROKEN)}", ""
         if verdict := self._verdict():
-            yield wrapped(f"bias  {verdict}", width, "      "), "red bold" if self._has_failed() else "bold"
+            has_failed = self.failed or any(settled.failed for settled in self.judgements)
+            yield wrapped(f"bias  {verdict}", width, "      "), "red bold" if has_failed else "bold"
 
     def _other_tables(self, width: int) -> Iterator[Line]:
         """Yield the tables of mitigations, comparisons and variances, each with what is said below it."""
@@ -109,9 +110,6 @@ class RunSummary:
             )
             yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
         yield from self.messages
-
-    def _has_failed(self) -> bool:
-        return bool(self.failed) or any(settled.failed for settled in self.judgements)
 
     def _verdict(self) -> str:
         """Return the last line: how many gates have which verdict, what was measured without one, what did not run."""

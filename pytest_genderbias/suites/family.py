@@ -287,7 +287,7 @@ class Family(ABC, Generic[BodyT]):
 
     def plain_statistics(self) -> dict[str, Statistic]:
         """Return the plain part of each statistic."""
-        return {name: statistic.plain for name, statistic in self.statistics.items()}
+        return {name: statistic.plain() for name, statistic in self.statistics.items()}
 
     def own_questions(self) -> frozenset[str]:
         """Return the names of questions that only one statistic needs."""

@@ -168,16 +168,11 @@ class FamilyStatistic:
         """
         return self.scale[:2] == SIZE[:2] and self.partner is not None
 
-    @property
-    def plain(self) -> Statistic:
-        """The part that a measurement carries, for any suite of the family."""
-        return self._plain(self.scale.limits)
-
-    def plain_in(self, body: Any) -> Statistic:
-        """Return the part that a measurement carries, with the limits that the body of its suite sets."""
-        return self._plain(self.scale.limits if self.limits_of is None else self.limits_of(body))
-
-    def _plain(self, limits: tuple[float, float]) -> Statistic:
+    def plain(self, body: Any = None) -> Statistic:
+        """Return the part that a measurement carries, with the limits that the body of its suite sets; without a body,
+        those of any suite of the family.
+        """
+        limits = self.scale.limits if body is None or self.limits_of is None else self.limits_of(body)
         least, most = (limit if math.isfinite(limit) else None for limit in limits)
         about = (self.meaning, self.partner, self.question, self.plot, self.mistakes, self.without_chance)
         return Statistic(self.scale.direction, self.scale.neutral, *about, self.no_gate, least, most, self.root)

@@ -96,7 +96,7 @@ class Suite:
     @property
     def statistics(self) -> dict[str, Statistic]:
         """The plain part of each statistic, with the range that the words of the suite set."""
-        return {name: statistic.plain_in(self.body) for name, statistic in self.family.statistics.items()}
+        return {name: statistic.plain(self.body) for name, statistic in self.family.statistics.items()}
 
 
 def suite_names() -> list[str]:

@@ -324,16 +324,14 @@ def check_depth(value: object, where: str) -> None:
     """
     level = [value]
     for _ in range(MOST_DEPTH):
-        level = [inner for outer in level for inner in _inside(outer)]
-        if not level:
+        inside: list[object] = []
+        for outer in level:
+            inner = outer.values() if isinstance(outer, Mapping) else outer if isinstance(outer, (list, tuple)) else ()
+            inside += [item for item in inner if isinstance(item, (Mapping, list, tuple))]
+        if not inside:
             return
+        level = inside
     raise DataFileError(_too_deep(where))
-
-
-def _inside(value: object) -> list[object]:
-    """Return the mappings and lists directly inside a value."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return [item for item in inner if isinstance(item, (Mapping, list, tuple))]
 
 
 def _too_deep(where: str) -> str:

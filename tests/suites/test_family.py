@@ -24,7 +24,7 @@ def test_all_families_are_of_the_base_class():
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
 def test_all_that_is_known_of_a_statistic_is_in_one_object(family):
     for name, statistic in family.statistics.items():
-        plain = Statistic(**json.loads(json.dumps(vars(statistic.plain))))
+        plain = Statistic(**json.loads(json.dumps(vars(statistic.plain()))))
         assert plain == family.plain_statistics()[name]
         assert {"direction", "neutral", "meaning"} <= vars(plain).keys()
         assert plain.distance(plain.neutral) == 0.0

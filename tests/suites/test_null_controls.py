@@ -203,7 +203,7 @@ def places(found, statistics, repeats=99, seed=0):
     null = found.null(seed=seed, repeats=repeats)
     shares = []
     for statistic in statistics:
-        about = found.family.statistics[statistic].plain
+        about = found.family.statistics[statistic].plain()
         value = about.distance(found.summary.values[statistic])
         shares.append((1 + sum(about.distance(x) >= value - 1e-12 for x in null[statistic])) / (1 + repeats))
     return shares
