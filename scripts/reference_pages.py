@@ -23,7 +23,7 @@ import doses_page
 import evidence_pictures
 
 from pytest_genderbias import errors
-from pytest_genderbias.datasets.folder import DATA_SETS
+from pytest_genderbias.datasets.folder import known_data_sets
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import REASONS, with_note
@@ -106,7 +106,7 @@ def data_sets() -> str:
                 f"<{data.published}>, {data.licence}",
                 data.instead or "-",
             )
-            for data in DATA_SETS.values()
+            for data in known_data_sets().values()
         ),
     )
 

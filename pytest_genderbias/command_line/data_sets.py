@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DATA_SETS, DataFolder, MissingDataError
+from pytest_genderbias.datasets.folder import DataFolder, MissingDataError, bbq_categories, known_data_sets
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.measurement.fit import cases_of
 from pytest_genderbias.suites.suite import load_suite
@@ -16,7 +16,7 @@ _WIDTH = 100
 
 def has_data_sets(folder: Path) -> bool:
     """Return whether a folder holds a file of any data set."""
-    return any(_splits(DataFolder(folder), name) for name in DATA_SETS)
+    return any(_splits(DataFolder(folder), name) for name in known_data_sets())
 
 
 def describe_data(folder: Path) -> Iterator[str]:
@@ -26,14 +26,14 @@ def describe_data(folder: Path) -> Iterator[str]:
         DataFileError: a data set is malformed; the message names each one that is.
     """
     data = DataFolder(folder)
-    there = {name: splits for name in DATA_SETS if (splits := _splits(data, name))}
+    there = {name: splits for name in known_data_sets() if (splits := _splits(data, name))}
     troubles: list[str] = []
     rows = [(name, ", ".join(splits), _read(folder, name, splits, troubles)) for name, splits in there.items()]
     if troubles:
         raise DataFileError("; ".join(troubles))
-    yield f"a folder with {len(there)} of {len(DATA_SETS)} data sets"
+    yield f"a folder with {len(there)} of {len(known_data_sets())} data sets"
     yield columns([("data set", "splits", "read by"), *rows], _WIDTH)
-    if missing := [name for name in DATA_SETS if name not in there]:
+    if missing := [name for name in known_data_sets() if name not in there]:
         yield paragraph(
             f"not there: {', '.join(missing)} (docs/reference/data.md says where to get them)", _WIDTH, "    ", "  "
         )
@@ -42,7 +42,7 @@ def describe_data(folder: Path) -> Iterator[str]:
 def _splits(data: DataFolder, name: str) -> list[str]:
     """Return the splits of a data set that are there."""
     there = []
-    for split in DATA_SETS[name].splits:
+    for split in known_data_sets()[name].splits:
         try:
             data.locate(name, split)
             there.append(split)
@@ -53,9 +53,9 @@ def _splits(data: DataFolder, name: str) -> list[str]:
 
 def _read(folder: Path, name: str, splits: Sequence[str], troubles: list[str]) -> str:
     """Return what a suite makes of a data set; what is wrong with it is added to the troubles."""
-    read_by = DATA_SETS[name].read_by
+    read_by = known_data_sets()[name].read_by
     suite, options, each = str(read_by["suite"]), read_by.get("options", {}), read_by.get("each")
-    choices = [{each: split} for split in splits if each and split in BBQ_CATEGORIES]
+    choices = [{each: split} for split in splits if each and split in bbq_categories()]
     try:
         counts = [cases_of(load_suite(suite), folder, {**options, **choice}) for choice in choices or [{}]]
     except BiasError as error:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pytest_genderbias.text.printable import brief, expected_instead, refuse_unk
 
 #: Files that belong together, each a path or pattern relative to the data folder.
 Choice = tuple[str, ...]
+_TABLE = ".TABLE"  #: ends an entry that stands for a table in any of the formats
 
 
 class MissingDataError(NotApplicableError):
@@ -36,7 +38,9 @@ class DataSet:
     read_by: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _read_data_sets() -> dict[str, DataSet]:
+@cache
+def known_data_sets() -> Mapping[str, DataSet]:
+    """Return all data sets by name."""
     return {
         name: DataSet(
             name,
@@ -59,11 +63,9 @@ def _choices(written: str | list[str]) -> tuple[Choice, ...]:
     return ((written,) if isinstance(written, str) else tuple(written),)
 
 
-_TABLE = ".TABLE"  #: ends an entry that stands for a table in any of the formats
-#: All data sets by name.
-DATA_SETS: Mapping[str, DataSet] = _read_data_sets()
-#: The categories of BBQ, which are splits of it.
-BBQ_CATEGORIES = tuple(split for split in DATA_SETS["bbq"].splits if split not in ("gender_templates", "names"))
+def bbq_categories() -> tuple[str, ...]:
+    """Return the categories of BBQ, which are splits of it."""
+    return tuple(split for split in known_data_sets()["bbq"].splits if split not in ("gender_templates", "names"))
 
 
 def data_set_of(value: str, names: Collection[str]) -> str | None:
@@ -125,15 +127,15 @@ class DataFolder:
         """Return the files of a data set, and their split.
 
         Args:
-            name: A name from :data:`DATA_SETS`.
+            name: A name from :func:`known_data_sets`.
             split: An official split. None: the first split that exists, in the order of ``splits``, except ``train``.
 
         Raises:
             UnknownNameError: no data set, or no split of it, has that name.
             MissingDataError: the files are missing; the message names them, the folder, the source and an alternative.
         """
-        refuse_unknown_name(name, DATA_SETS, f"no data set is called {brief(name)}")
-        data = DATA_SETS[name]
+        refuse_unknown_name(name, known_data_sets(), f"no data set is called {brief(name)}")
+        data = known_data_sets()[name]
         if split is not None:
             refuse_unknown_name(split, data.splits, f"no split of {name} is called {brief(split)}")
         splits = [split] if split is not None else [s for s in data.splits if s != "train"]

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.datasets.files import column_names, read_name, read_rows, read_text
-from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError
+from pytest_genderbias.datasets.folder import MissingDataError, known_data_sets
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.models.model import Model
@@ -189,7 +189,7 @@ class ClassifierTuning(FineTuning):
 
     def _has_training_split(self) -> bool:
         """Return whether the data set has a training split on disk."""
-        if self.training is not None or "train" not in DATA_SETS[self.data_set].splits:
+        if self.training is not None or "train" not in known_data_sets()[self.data_set].splits:
             return False
         try:
             self._file(None, self.data_set, "train")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.contexts import read_document_sentences
-from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, data_set_of, own_path
+from pytest_genderbias.datasets.folder import DataFolder, data_set_of, known_data_sets, own_path
 from pytest_genderbias.datasets.passages import corpus_sha256
 from pytest_genderbias.errors import BiasWarning, DataFileError
 from pytest_genderbias.recipes.recipe import Row, SplitRows
@@ -76,7 +76,7 @@ def read_sentence_rows(
 
 
 def _files(corpus: str, data: str | None) -> tuple[Path, ...]:
-    name = data_set_of(corpus, DATA_SETS)
+    name = data_set_of(corpus, known_data_sets())
     if name is None:
         return (own_path(corpus),)
     folder = DataFolder(None if data is None else own_path(data))

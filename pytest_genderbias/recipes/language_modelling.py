@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.corpora import TOKENISERS, text_tokens
-from pytest_genderbias.datasets.folder import DATA_SETS, data_set_of
+from pytest_genderbias.datasets.folder import data_set_of, known_data_sets
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
@@ -95,7 +95,7 @@ class _Pretraining(TrainingSettings):
             object.__setattr__(self, "makes_task", True)
 
     def _identity(self) -> dict[str, object]:
-        known = data_set_of(self.corpus, DATA_SETS) is not None
+        known = data_set_of(self.corpus, known_data_sets()) is not None
         name = self.corpus if known else Path(self.corpus).name
         return {"digest": self._corpus.digest, "learning_rate": self._rate, "corpus": name}
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.folder import DATA_SETS, data_set_of
+from pytest_genderbias.datasets.folder import data_set_of, known_data_sets
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
@@ -98,7 +98,7 @@ class LstmTraining(TrainingSettings):
     learning_rate: float = 1e-2
 
     def _identity(self) -> dict[str, object]:
-        known = data_set_of(self.corpus, DATA_SETS) is not None
+        known = data_set_of(self.corpus, known_data_sets()) is not None
         words = hashlib.sha256(repr((_suite_words(), sorted(_partners()))).encode()).hexdigest()[:16]
         return {"corpus": self.corpus if known else "a text of your own", "text": self._text.digest, "words": words}
 

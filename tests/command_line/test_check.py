@@ -12,7 +12,7 @@ from support.command_lines import type_command
 from support.run_reports import run_report
 from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 
-from pytest_genderbias.datasets.folder import DATA_SETS
+from pytest_genderbias.datasets.folder import known_data_sets
 from pytest_genderbias.reports.history import write_history
 from pytest_genderbias.reports.run_report import write_json
 from pytest_genderbias.suites.suite import suite_names
@@ -206,7 +206,7 @@ def test_a_folder_of_data_says_what_is_there_and_reads_it(
 
 
 def test_every_data_set_has_a_suite_that_reads_it() -> None:
-    assert {data.read_by["suite"] for data in DATA_SETS.values()} <= set(suite_names())
+    assert {data.read_by["suite"] for data in known_data_sets().values()} <= set(suite_names())
 
 
 def test_each_category_of_a_data_set_is_read(

@@ -9,7 +9,7 @@ import pytest
 from support.chat_models import bbq_rows, crossed_bbq_rows, write_bbq
 
 from pytest_genderbias.datasets.bbq_questions import FILLS, make_bbq_gender, read_bbq
-from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DATA_SETS, DataFolder, MissingDataError
+from pytest_genderbias.datasets.folder import DataFolder, MissingDataError, bbq_categories, known_data_sets
 from pytest_genderbias.datasets.stored_replies import picked_options, read_stored_answers
 from pytest_genderbias.errors import DataFileError
 
@@ -110,9 +110,9 @@ def test_the_published_intersections(shared_data):
 
 
 def test_each_category_has_its_file():
-    splits = DATA_SETS["bbq"].splits
-    files = [file for split in BBQ_CATEGORIES for (file,) in splits[split]]
-    assert len(set(files)) == len(BBQ_CATEGORIES) == 11
+    splits = known_data_sets()["bbq"].splits
+    files = [file for split in bbq_categories() for (file,) in splits[split]]
+    assert len(set(files)) == len(bbq_categories()) == 11
     assert all(file.startswith("bbq/") and file.endswith(".jsonl") for file in files)
     with pytest.raises(MissingDataError, match=r"expected bbq/SES\.jsonl"):
         DataFolder(None).find("bbq", "ses")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.bbq_questions import BbqSet, make_bbq_gender, read_bbq
-from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DataFolder, MissingDataError
+from pytest_genderbias.datasets.folder import DataFolder, MissingDataError, bbq_categories
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
@@ -147,7 +147,7 @@ class Bbq(Family[Path | None]):
         "refused": refused_statistic("template", _OVER),
     }
     options: ClassVar[Mapping[str, Option]] = {
-        "category": one_of(*BBQ_CATEGORIES, meaning="the category of BBQ"),
+        "category": one_of(*bbq_categories(), meaning="the category of BBQ"),
         **FLOOR,
     }
 

@@ -28,7 +28,7 @@ from pytest_genderbias.datasets.corpora import (
     scorable_words,
     text_tokens,
 )
-from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
+from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets, own_path
 from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.errors import UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.block_tables import block_of
@@ -571,11 +571,13 @@ def _find(name: str, context: Context, split: str | None = None) -> tuple[tuple[
 
     ``split`` is the default split, if the data set has it.
     """
-    data_set = data_set_of(name, DATA_SETS)
+    data_set = data_set_of(name, known_data_sets())
     if data_set is None:
         return (own_path(name),), "a text of your own"
     _, _, wanted = name.partition("/")
-    files, found = context.data.locate(data_set, wanted or (split if split in DATA_SETS[data_set].splits else None))
+    files, found = context.data.locate(
+        data_set, wanted or (split if split in known_data_sets()[data_set].splits else None)
+    )
     return files, f"{data_set}, {found}"
 
 

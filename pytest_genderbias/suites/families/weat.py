@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.datasets.contexts import draw_contexts
-from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
+from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets, own_path
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.statistics.association import (
     association,
@@ -360,7 +360,7 @@ def _corpus(chosen: str | None, context: Context) -> Path:
             return context.data.find(name)
         except MissingDataError as error:
             missing.append(str(error))
-    others = ", ".join(DATA_SETS[name].title for name in CORPORA[1:])
+    others = ", ".join(known_data_sets()[name].title for name in CORPORA[1:])
     raise MissingDataError(f"{missing[0]}; {others} are missing, too; name a text of your own with corpus=PATH")
 
 
