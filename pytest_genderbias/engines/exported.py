@@ -11,8 +11,8 @@ from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.models import checkpoints
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoints import batch_details, check_mask_token, load_tokenizer, observed
+from pytest_genderbias.models.config import PROJECTED_LAYERS, entry
 from pytest_genderbias.models.fingerprint import config_content, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import projected_layers
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.sentence_encoders import read_sentence_files
 from pytest_genderbias.models.source import LoadSettings, ModelSource, reading_errors
@@ -57,7 +57,7 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
             f"{spec.name} has an encoder and a decoder; expected a graph of one: give the checkpoint that it was"
             " exported from"
         )
-    if projected_layers(config):
+    if entry(config, PROJECTED_LAYERS):
         raise ModelError(
             f"the config of {spec.name} says that its hidden layers are projected, which an exported graph does not do;"
             " give the checkpoint that it was exported from"

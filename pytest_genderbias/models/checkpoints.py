@@ -17,7 +17,9 @@ from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoint_folder import weights_read
 from pytest_genderbias.models.config import (
+    PROJECTED_LAYERS,
     QUANTISED,
+    entry,
     likely_heads,
     name_head,
     promised_positions,
@@ -28,7 +30,6 @@ from pytest_genderbias.models.config import (
     settled_role,
 )
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import PROJECTION_FILE, restore_projections
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.plain_tensors import floats_of, number_format, slow_format
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, OTHER, Role
@@ -132,8 +133,12 @@ def checked_checkpoint(
     for tensor in network.parameters():
         if tensor.data_ptr() % 64:  # in a mapped file; alignment changes torch's summation order, and so the scores
             tensor.data = tensor.data.clone()
-    with reading_errors(files, "projection of hidden layers"):
-        projected = restore_projections(network, partial(checkpoint_file, files, PROJECTION_FILE), name)
+    projected: dict[str, str] = {}
+    if entry(network.config, PROJECTED_LAYERS):
+        from pytest_genderbias.models.hidden_layers import PROJECTION_FILE, restore_projections
+
+        with reading_errors(files, "projection of hidden layers"):
+            projected = restore_projections(network, partial(checkpoint_file, files, PROJECTION_FILE), name)
     sentences = read_sentence_files(files)
     with reading_errors(files, "tokenizer"):
         check_parts(network, tokenizer, source.role, name)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from pytest_genderbias.models.hidden_layers import PROJECTED_LAYERS, fingerprint_with_projections, projections_of
+from pytest_genderbias.models.config import PROJECTED_LAYERS, PROJECTIONS
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, packed_entries, plain_tensors
 from pytest_genderbias.models.protocols import HIDDEN_STATES
@@ -48,6 +48,10 @@ def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Map
         digest.update(name.encode())
         for part in entry_bytes(value):
             digest.update(part)
+    if not hasattr(network, PROJECTIONS):
+        return digest.hexdigest()
+    from pytest_genderbias.models.hidden_layers import fingerprint_with_projections, projections_of
+
     return fingerprint_with_projections(digest.hexdigest(), projections_of(network))
 
 

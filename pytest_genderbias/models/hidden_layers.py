@@ -19,21 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, SettingError
-from pytest_genderbias.models.config import entry, hidden_size
+from pytest_genderbias.models.config import PROJECTED_LAYERS, PROJECTIONS, entry, hidden_size
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 FloatArray = NDArray[np.float64]
 Place = tuple[str, int]  #: the name of a module, and the number of its call within one forward pass, from 0
 Bases = Mapping[int, FloatArray]  #: the basis of each projected layer, shape (dim, k), orthonormal
 
 PROJECTION_FILE = "projected_layers.safetensors"  #: the bases, beside the weights of a checkpoint
-PROJECTED_LAYERS = (  #: config entry: the numbers of the projected layers, one list a projection
-    "genderbias_projected_layers"
-)
-_BASES = "genderbias_projections"  #: attribute of a network: its projections, in the order in which they were added
 
 
 def project_hidden_layers(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> None:
@@ -51,13 +47,13 @@ def project_hidden_layers(network: PreTrainedModel, bases: Mapping[int, ArrayLik
     """
     checked = _checked(network, bases)
     _hook_layers(network, checked)
-    setattr(network, _BASES, (*projections_of(network), checked))
+    setattr(network, PROJECTIONS, (*projections_of(network), checked))
     setattr(network.config, PROJECTED_LAYERS, [sorted(layers) for layers in projections_of(network)])
 
 
 def projections_of(network: PreTrainedModel) -> tuple[Bases, ...]:
     """Return the projections that :func:`project_hidden_layers` added to a network, in their order."""
-    projections: tuple[Bases, ...] = getattr(network, _BASES, ())
+    projections: tuple[Bases, ...] = getattr(network, PROJECTIONS, ())
     return projections
 
 
@@ -110,16 +106,14 @@ def restore_projections(network: PreTrainedModel, find: Callable[[], Path | None
     :func:`projection_details`.
 
     Args:
-        network: a network without hooks, as ``from_pretrained`` returns it.
+        network: a network without hooks, as ``from_pretrained`` returns it, whose config names projected layers.
         find: returns the file of the bases, or ``None`` if the checkpoint has none.
         name: name of the model, for the message.
 
     Raises:
         ModelError: the file is missing, has other layers than the config, or a basis that is not orthonormal.
     """
-    layers = projected_layers(network.config)
-    if not layers:
-        return {}
+    layers = entry(network.config, PROJECTED_LAYERS)
     advice = "copy it again from where the checkpoint was saved"
     path = find()
     if path is None:
@@ -138,11 +132,6 @@ def restore_projections(network: PreTrainedModel, find: Callable[[], Path | None
     except SettingError as error:
         raise ModelError(f"{path}: {error}; {advice}") from None
     return projection_details(network)
-
-
-def projected_layers(config: PreTrainedConfig) -> object:
-    """Return the entry of a config that names the projected layers of its checkpoint, or ``None``."""
-    return entry(config, PROJECTED_LAYERS)
 
 
 def _read_projections(path: Path) -> list[dict[int, FloatArray]]:

@@ -395,39 +395,27 @@ def _impossible(name: str, key: str, number: float, bound: str) -> ModelError:
 
 
 def read_config(spec: ModelSpec, settings: LoadSettings) -> PreTrainedConfig:
-    """Read the config of a checkpoint.
+    """Read the config of a checkpoint. A network of this package is registered with transformers first.
 
     Raises:
-        ModelError: it cannot be read.
+        ModelError: it cannot be read, or a number that it would count up to is too large.
     """
     with uncollected_imports("transformers"):
         from transformers import AutoConfig, PreTrainedConfig
 
-    _prepare(spec)
+    path = checkpoint_file(spec, "config.json")
+    stated: Any = None
+    with suppress(OSError, ValueError, AttributeError, TypeError, RecursionError):  # transformers reports them below
+        if path is not None:
+            stated = json.loads(path.read_text(encoding="utf-8"))
+            register_network(stated.get("model_type"))
+    _refuse_lists(stated, spec.name)
     with reading_errors(spec, "config"), quiet_transformers():
         config = AutoConfig.from_pretrained(**read_arguments(spec, settings))
     assert isinstance(config, PreTrainedConfig)
     if isinstance(config.architectures, str):
         config.architectures = [config.architectures]
     return config
-
-
-def _prepare(spec: ModelSpec) -> None:
-    """Register the network of a checkpoint with transformers if it is one of this package, and refuse numbers that its
-    config would count up to.
-
-    Raises:
-        ModelError: there is one.
-    """
-    path = checkpoint_file(spec, "config.json")
-    stated: Any = None
-    with suppress(
-        OSError, ValueError, AttributeError, TypeError, RecursionError
-    ):  # read_config reports an unreadable config
-        if path is not None:
-            stated = json.loads(path.read_text(encoding="utf-8"))
-            register_network(stated.get("model_type"))
-    _refuse_lists(stated, spec.name)
 
 
 def _refuse_lists(stated: object, name: str) -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.checkpoints import pick_device
-from pytest_genderbias.models.config import labels_of
+from pytest_genderbias.models.config import PROJECTED_LAYERS, labels_of
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import PROJECTED_LAYERS, copy_projections
+from pytest_genderbias.models.hidden_layers import copy_projections
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import Role, classifier_role, coreference_role
 from pytest_genderbias.models.saving import copied

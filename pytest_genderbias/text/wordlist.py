@@ -130,6 +130,8 @@ def _with_further_forms(entries: tuple[WordEntry, ...], data: LocatedMap) -> tup
     {male}"``), where it does not declare them itself and has the other form.
     """
     rules = take(data, FORMS, LocatedMap, "the word list", default={})
+    if not rules:
+        return entries
     for name, rule in rules.items():
         if not isinstance(rule, str) or len(_IN_RULE.findall(rule)) != 1:
             raise data[FORMS].error_at(name, f"expected a text with one form in braces, as {{male}}, got {brief(rule)}")

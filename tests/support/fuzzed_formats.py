@@ -45,12 +45,8 @@ from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.file import read_mitigations
-from pytest_genderbias.models.hidden_layers import (
-    PROJECTED_LAYERS,
-    PROJECTION_FILE,
-    project_hidden_layers,
-    save_projections,
-)
+from pytest_genderbias.models.config import PROJECTED_LAYERS
+from pytest_genderbias.models.hidden_layers import PROJECTION_FILE, project_hidden_layers, save_projections
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.vectors import read_vectors
 from pytest_genderbias.plugin.cache import describe
