@@ -173,9 +173,7 @@ def read_settings(config: pytest.Config) -> Settings:
     project = config.invocation_params.dir if taken_for_test_path(config) else config.rootpath
     values = {entry.name: _value(entry, FLAGS[entry.name], config, project) for entry in fields(Settings)}
     settings = Settings(**values)
-    _check_executor(settings)
-    _check_update(settings)
-    _check_compare(settings)
+    _check(settings)
     _check_compared_with(settings, config)
     return settings
 
@@ -198,16 +196,14 @@ def _value(entry: Field[Any], flag: Flag, config: pytest.Config, project: Path) 
         raise origin.error(str(error)) from None
 
 
-def _check_executor(settings: Settings) -> None:
+def _check(settings: Settings) -> None:
+    """Reject a run in one of several processes, an update that cannot be stored, and a comparison of one model."""
     if settings.models and process_count() > 1:
         raise pytest.UsageError(
             f"--bias-model: this is one of {process_count()} processes (WORLD_SIZE) that accelerate launch or torchrun"
             " started, and each would measure everything; start pytest without them (several devices score with"
             " -o bias_executor=ray)"
         )
-
-
-def _check_update(settings: Settings) -> None:
     if settings.update_all and settings.update_new:
         raise pytest.UsageError(
             "--bias-update and --bias-update-new exclude each other; --bias-update accepts new entries too"
@@ -222,9 +218,6 @@ def _check_update(settings: Settings) -> None:
         )
     if settings.reason and settings.update != "all":
         raise pytest.UsageError("--bias-reason: goes with --bias-update, which accepts what is worse")
-
-
-def _check_compare(settings: Settings) -> None:
     if settings.compare and len(settings.models) < 2:
         names = settings.models[0].name if settings.models else "none"
         raise pytest.UsageError(

@@ -118,21 +118,10 @@ def overview(
         model: _title([one for one in measurements if one.model == model]) for model in {one.model for one in shown}
     }
     notes = _Notes()
-    rows = _gate_rows(gates, notes, everything=detail > 0)
-    against, others = ([row for row in rows if row.layouts is layouts] for layouts in (_AGAINST_BASELINE, _JUDGED))
-    yield from _table(against, _AGAINST_BASELINE, titles, width)
-    if notes.trainings:
-        known = "; ".join(text.replace(": ", ", ") for text in list(notes.trainings)[:_MOST_SOURCES])
-        unit = "% of the stored distance from neutral, or of a public model's where that is larger"
-        text = f"the growth that fails in 80 % of releases ({unit}); other trainings: {known}"
-        yield note("sees", text, width), ""
-    if against and others:
-        yield "", ""
-    yield from _table(others, _JUDGED, titles, width)
-    if (left_out := len(gates) - len(rows)) > 0:
-        yield note("", f"and {left_out:,} more that passed: -v", width), ""
+    if gates:
+        yield from _gates(gates, notes, titles, width, everything=detail > 0)
     suites = [row for measurement in shown for row in _suite_rows(measurement, seen, notes, detail > 0)]
-    if rows and suites:
+    if gates and suites:
         yield "", ""
     yield from _table(suites, _MEASURED, titles, width)
     columns = _fitting([row.cells for row in suites], _MEASURED, width - 2)
@@ -220,14 +209,29 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
     return _Row(measurement.model, cells, meaning=about.meaning)
 
 
-def _gate_rows(gates: Sequence[Judgement], notes: _Notes, everything: bool) -> list[_Row]:
-    """Return a row for each gate, those that failed first. Of many that passed, the first ones."""
+def _gates(
+    gates: Sequence[Judgement], notes: _Notes, titles: Mapping[str, str], width: int, everything: bool
+) -> Iterator[Line]:
+    """Yield the tables of the gates, with a row for each: those that failed first, and of many that passed the first
+    ones.
+    """
     rows, passed = [], 0
     for settled in sorted(gates, key=lambda one: (one.model, one.outcome != FAILED, one.suite)):
         passed += settled.outcome != FAILED
         if everything or settled.outcome == FAILED or passed <= _MOST_PASSED:
             rows.append(_gate_row(settled, notes))
-    return rows
+    against, others = ([row for row in rows if row.layouts is layouts] for layouts in (_AGAINST_BASELINE, _JUDGED))
+    yield from _table(against, _AGAINST_BASELINE, titles, width)
+    if notes.trainings:
+        known = "; ".join(text.replace(": ", ", ") for text in list(notes.trainings)[:_MOST_SOURCES])
+        unit = "% of the stored distance from neutral, or of a public model's where that is larger"
+        text = f"the growth that fails in 80 % of releases ({unit}); other trainings: {known}"
+        yield note("sees", text, width), ""
+    if against and others:
+        yield "", ""
+    yield from _table(others, _JUDGED, titles, width)
+    if (left_out := len(gates) - len(rows)) > 0:
+        yield note("", f"and {left_out:,} more that passed: -v", width), ""
 
 
 def _gate_row(judgement: Judgement, notes: _Notes) -> _Row:

@@ -77,7 +77,8 @@ class RunSummary:
             )
         yield from overview(self.measurements, self.judgements, width, detail)
         yield from self._other_tables(width)
-        yield from _unjudged(self.unjudged, width, detail)
+        if self.unjudged:
+            yield from _unjudged(self.unjudged, width, detail)
         for text, markup in self._remarks():
             yield wrapped(text, width, "    "), markup
         has_figures = any(measurement.values[measurement.main] is not None for measurement in self.measurements)

@@ -174,9 +174,8 @@ def run_tables(
 
     A grid that a mitigation was chosen from has one table for all of its judgements.
     """
-    headers, reductions = reduction_rows(judgements)
-    if reductions:
-        yield RunTable("mitigations", "Mitigations", headers, reductions)
+    if any(judgement.of_reduction is not None for judgement in judgements):
+        yield RunTable("mitigations", "Mitigations", *reduction_rows(judgements))
     grids: dict[str, RunTable] = {}
     for judgement in judgements:
         if judgement.of_reduction is not None and (tried := judgement.of_reduction.grid) is not None:
