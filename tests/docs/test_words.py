@@ -10,15 +10,14 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 #: Words of the pages of the parts start, guides and reference, tables among them, as ``wc -w`` counts them. Not counted
 #: are blocks of code, which are typed or copied, and what is made from code (``<!-- generated: NAME -->``, ``:::``).
-MOST = 18_600
+MOST = 18_488
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is not here")
 
 
 def words(page: Path) -> int:
-    return len(
-        re.sub(r"^( *)```.*?^\1```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE).split()
-    )
+    text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return len(re.sub(r"^:::.*$", "", text, flags=re.MULTILINE).split())
 
 
 def test_start_guides_and_reference_can_be_read() -> None:
