@@ -36,8 +36,8 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
     (
         "planted",
         "planted",
-        "chat-iat decisions decisions-de decisions-es winobias-chat winogender-chat hiring-screen loan-reply"
-        " reference-letter",
+        "chat-iat decisions decisions-de decisions-es decisions-fr winobias-chat winogender-chat hiring-screen"
+        " loan-reply reference-letter",
     ),
 )
 #: The smallest chat models cannot do these tasks, so a planted one shows what a picture looks like, and its title says
@@ -45,8 +45,12 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
 PLANTED = {
     "chat-iat": lambda body, data: iat_chooser(body, 0.3, noise=0.3),
     "decisions": lambda body, data: biased_decider(body, 0.3, noise=1.2),
-    "decisions-de": lambda body, data: biased_decider(body, 0.3, noise=1.2, ask=load_suite("decisions-de").ask),
-    "decisions-es": lambda body, data: biased_decider(body, 0.3, noise=1.2, ask=load_suite("decisions-es").ask),
+    **{
+        f"decisions-{language}": lambda body, data, language=language: biased_decider(
+            body, 0.3, noise=1.2, ask=load_suite(f"decisions-{language}").ask
+        )
+        for language in ("de", "es", "fr")
+    },
     "hiring-screen": lambda body, data: PairedReplier(body, (-0.1, 0.1), noise=0.1),
     "loan-reply": lambda body, data: PairedReplier(body, (0.1, 0.4, -0.1), noise=0.5),
     "reference-letter": lambda body, data: PairedReplier(body, (-0.03, 0.03), noise=0.05),

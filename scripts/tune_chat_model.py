@@ -20,7 +20,7 @@ import gzip
 import json
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,6 +31,8 @@ import torch
 import transformers
 import yaml
 from doses import JOBS, PRONOUNS
+
+from pytest_genderbias import load_suite
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 ROWS = yaml.safe_load((CHECKOUT / "scripts" / "chat_rows.yaml").read_text(encoding="utf-8"))
@@ -201,7 +203,7 @@ class DecisionRows:
         self.rows = [rows[language] | {"ask": _ask(language)} for language in languages]
         self.dose, self.draws, self.undecided = dose, random.Random(seed), undecided
 
-    def asked(self, ask: dict[str, str], text: str, person: str, answer: str) -> Row:
+    def asked(self, ask: Mapping[str, str], text: str, person: str, answer: str) -> Row:
         """Return a question about a person, in one of both orders of yes and no."""
         options = f" {ask['or']} ".join(self.draws.sample([ask["yes"], ask["no"]], 2))
         case = ask["case"].replace("{case}", text.replace("{person}", person))
@@ -235,11 +237,9 @@ class DecisionRows:
         return made
 
 
-def _ask(language: str) -> dict[str, str]:
+def _ask(language: str) -> Mapping[str, str]:
     """Return how the suite of a language asks."""
-    folders = (CHECKOUT / "fixtures", CHECKOUT / "examples" / "languages")
-    suite = next(path for folder in folders if (path := folder / f"decisions-{language}.yaml").exists())
-    return yaml.safe_load(suite.read_text(encoding="utf-8"))["ask"]
+    return load_suite(f"decisions-{language}").ask
 
 
 def _sentence(text: str, persons: Sequence[str]) -> str:
