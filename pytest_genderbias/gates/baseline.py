@@ -24,7 +24,7 @@ from pytest_genderbias.gates.book import (
     read_reference,
 )
 from pytest_genderbias.gates.book_places import Place, book_path, forget, listed, read_place
-from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_kept_spread
+from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_stored_restarts
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, Seen, SinceAnchor, make_judgement
 from pytest_genderbias.gates.limits import check_breakable
@@ -325,9 +325,7 @@ class Baseline:
         items, gated = read_reference(self.path, name, entry, counted)
         books = self.module if self.correct_for == "module" else self.model
         correction = correction_for(self.correct_for, gated, f"gates on {books}")
-        then = measurement
-        if items is not None and entry.settings.get("restarts"):
-            then = with_kept_spread(measurement, items, entry.values)
+        then = measurement if items is None else with_stored_restarts(measurement, items, entry.values)
         reference = Reference(
             "baseline",
             old,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,12 +30,14 @@ from pytest_genderbias.gates.book import (
     read_items,
 )
 from pytest_genderbias.gates.book_places import Place, book_path, content_of, listed, locked, remove_place, write_place
-from pytest_genderbias.gates.item_file import StoredItems, alike_items, load_stored
+from pytest_genderbias.gates.item_file import EARLIER, StoredItems, alike_items, earlier_spread, load_stored
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import RESTART, name_in_restart, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.over_restarts import moderated_variance
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
+from pytest_genderbias.text.printable import counted
 
 POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values
 
@@ -64,9 +66,9 @@ class Kept:
     def in_words(self) -> str:
         """Description of the stored values that are kept; "" if there are none."""
         restarts = self.measurement.restarts
-        of = f"{restarts} restarts" if restarts else f"{self.checkpoints} checkpoints"
+        of = counted(restarts, "restarts") if restarts else counted(self.checkpoints, "checkpoints")
         return {
-            SPREAD: f"the spread of the {restarts} stored restarts is kept around it",
+            SPREAD: "the spread of the stored restarts is kept beside it",
             AGAIN: f"it is one of what is stored, which stays ({of})",
             POOLED: f"chance explains the change, so that both are pooled ({of})",
         }.get(self.how, "")
@@ -99,7 +101,7 @@ def kept_of(
     if is_chance:
         both = _pooled(measurement, before, values, weight)
         return Kept(both, 1 if both.restarts else weight + 1, POOLED)
-    with_spread = measurement if again else with_kept_spread(measurement, before, values)
+    with_spread = _with_kept_spread(measurement, before)
     return Kept(with_spread, how="" if with_spread is measurement else SPREAD)
 
 
@@ -112,7 +114,7 @@ def _pooled(
     items.
     """
     if _restarts(before, values) or measurement.restarts:
-        return _joined(measurement, before, values, POOLED)
+        return _joined(measurement, before, values)
     entries: dict[str, Entry] = {}
     means: dict[str, float | None] = {}
     for name, now in measurement.values.items():
@@ -133,8 +135,8 @@ def _as_stored(
     :func:`kept_of`.
     """
     stored = _restarts(before, values)
-    if stored > (measurement.restarts or 0):
-        return _joined(measurement, before, values, AGAIN)
+    if stored > measurement.restarts:
+        return with_stored_restarts(measurement, before, values)
     if weight < 2 or stored or measurement.restarts:
         return measurement
     entries: dict[str, Entry] = {}
@@ -147,11 +149,37 @@ def _as_stored(
     return replace(measurement, values=known, sums=SumsByStatistic(entries))
 
 
-def with_kept_spread(measurement: Measurement, before: StoredItems, values: Mapping[str, float | None]) -> Measurement:
-    """Return a measurement of one checkpoint with the spread of the stored restarts around it; others as they are."""
-    if measurement.restarts or not _restarts(before, values):
+def _with_kept_spread(measurement: Measurement, before: StoredItems) -> Measurement:
+    """Return a measurement of one checkpoint with the spread of the stored restarts beside it; others as they are.
+
+    It is a mean over one training: that of the others is kept, and their values are not.
+    """
+    kept = {EARLIER + name: spread for name in measurement.values if (spread := _spread_of(before, name)) is not None}
+    if measurement.restarts or not kept:
         return measurement
-    return _joined(measurement, before, values, SPREAD)
+    own = {RESTART + name: np.array([value]) for name, value in measurement.values.items() if value is not None}
+    signature = _with_restarts(measurement, 1)
+    return replace(measurement, items={**measurement.items, **own, **kept}, signature=signature)
+
+
+def _spread_of(before: StoredItems, name: str) -> FloatArray | None:
+    """Return the standard deviation of a statistic over the stored restarts, and over those before them, with its
+    degrees of freedom; ``None`` where none is known.
+    """
+    restarts, earlier = restarts_of(before.items, name), earlier_spread(before.items, name)
+    variance, freedom = 0.0, 0.0
+    if restarts is not None and len(restarts) > 1:
+        variance, freedom = float(restarts.var(ddof=1)), len(restarts) - 1.0
+    if earlier is not None:
+        variance, freedom = moderated_variance(variance, freedom, earlier.spread**2, earlier.freedom)
+    return np.array([variance**0.5, freedom]) if freedom else None
+
+
+def with_stored_restarts(
+    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None]
+) -> Measurement:
+    """Return a measurement with the stored restarts in the place of its own values; as it is where none are stored."""
+    return _joined(measurement, before, values, only_stored=True) if _restarts(before, values) else measurement
 
 
 def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
@@ -160,12 +188,12 @@ def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
     return max((len(by_restart) for by_restart in known if by_restart is not None), default=0)
 
 
-def _joined(measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], how: str) -> Measurement:
-    """Return a measurement over restarts: the stored ones and those of now, the stored ones, or these shifted to
-    now.
-    """
-    shifted = how == SPREAD
-    items, means = dict(measurement.items), dict(measurement.values)
+def _joined(
+    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], *, only_stored: bool = False
+) -> Measurement:
+    """Return a measurement over restarts: the stored ones and those of now, or the stored ones."""
+    earlier = {name: kept for name, kept in before.items.items() if name.startswith(EARLIER)}
+    items, means = {**measurement.items, **earlier}, dict(measurement.values)
     entries: dict[str, Entry] = {}
     count = 0
     for name, now in measurement.values.items():
@@ -173,22 +201,23 @@ def _joined(measurement: Measurement, before: StoredItems, values: Mapping[str, 
         if now is None or then is None:
             means[name] = None
             continue
-        new = np.array([]) if how == AGAIN else np.array([now]) if new is None else new
-        both = then - then.mean() + now if shifted else np.concatenate([then, new])
+        new = np.array([]) if only_stored else np.array([now]) if new is None else new
+        both = np.concatenate([then, new])
         items[RESTART + name], means[name], count = both, float(both.mean()), len(both)
         entries[name] = "the values of its restarts are compared, and not its units"
-        if not shifted:
-            entries |= _sums_of_both(measurement, before, name, len(then), len(new))
-    if not shifted:
+        entries |= _sums_of_both(measurement, before, name, len(then), len(new))
+        if len(both) == 1:
+            entries[name] = entries.pop(name_in_restart(0, name), entries[name])
+    if count > 1:
         items["seed"] = np.arange(count)
+    sums, signature = SumsByStatistic(entries), _with_restarts(measurement, count)
+    return replace(measurement, values=means, items=items, sums=sums, signature=signature)
+
+
+def _with_restarts(measurement: Measurement, count: int) -> dict[str, Any]:
+    """Return the signature of a measurement over so many restarts."""
     settings = {**measurement.signature["settings"], "restarts": count}
-    return replace(
-        measurement,
-        values=means,
-        items=items,
-        sums=SumsByStatistic(entries),
-        signature={**measurement.signature, "settings": settings},
-    )
+    return {**measurement.signature, "settings": settings}
 
 
 def _restart_values(before: StoredItems, values: Mapping[str, float | None], name: str) -> FloatArray | None:

@@ -10,7 +10,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -22,11 +22,15 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays, read_mapping, read_npz
 from pytest_genderbias.measurement.restarts import RESTART, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
+from pytest_genderbias.statistics.inference.over_restarts import Prior
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.suites.summary import Examples
 
 MOST_ITEM_BYTES = 512 * 1024
+#: Prefix of the arrays that hold what is kept of restarts whose place others took: the standard deviation of a
+#: statistic over them, and its degrees of freedom, shape (2,).
+EARLIER = "earlier."
 #: What sums, parameters of combiners and raw items of another form raise in the arithmetic of a statistic.
 _OF_ANOTHER_FORM = (
     ArithmeticError,
@@ -130,7 +134,19 @@ def load_checked(
             raise ContradictionError(
                 f"{statistic} is {known[statistic]:.8g} in the entry, and its items give {total:.8g}"
             )
-    return stored
+    return _with_earlier(stored) if restarts > 1 and "seed" not in stored.items else stored
+
+
+def _with_earlier(stored: StoredItems) -> StoredItems:
+    """Return what an earlier version stored of one checkpoint in the place of restarts, whose values it moved around
+    that checkpoint, in the form of now.
+    """
+    items = dict(stored.items)
+    for name, values in stored.items.items():
+        if name.startswith(RESTART):
+            items[name] = values.mean(keepdims=True, dtype=np.float64)
+            items[EARLIER + name.removeprefix(RESTART)] = np.array([values.std(ddof=1), len(values) - 1])
+    return replace(stored, items=items)
 
 
 def _totals_of_all(stored: StoredItems, statistics: Iterable[str]) -> dict[str, float]:
@@ -182,7 +198,13 @@ def alike_items(now: StoredItems, then: StoredItems) -> bool:
 
 
 def _is_stored_raw(name: str) -> bool:
-    return name in _RAW or name.startswith(RESTART)
+    return name in _RAW or name.startswith((RESTART, EARLIER))
+
+
+def earlier_spread(items: Arrays, statistic: str) -> Prior | None:
+    """Return the spread of the restarts whose place the stored trainings took; ``None`` if they took nobody's."""
+    kept = items.get(f"{EARLIER}{statistic}")
+    return None if kept is None else Prior(*map(float, kept))
 
 
 def _alike_sums(now: ItemSums, then: ItemSums) -> bool:

@@ -222,8 +222,8 @@ class Pair:
 
     @cached_property
     def prior(self) -> Prior | None:
-        """Known spread of a restart in other trainings."""
-        return prior_of(self.measurement, self.statistic)
+        """Known spread of a restart before the stored ones."""
+        return prior_of(self.measurement, self.statistic, {} if self.source is None else self.source.items)
 
     def difference(
         self, margin: float = 0.0, level: float = ONE_SIDED, distance: Distance | None = None, beyond: float = 0.0
@@ -346,13 +346,20 @@ class Pair:
 
     def describe_spread(self) -> str:
         """Return mean and standard deviation of the restarts: of then, if it has any."""
+        _, values = self._several("")
+        if len(values) > 1:
+            mean = format_number(values.mean())
+            return f"mean {mean} of {len(values)} restarts, standard deviation {values.std(ddof=1):.3g}"
+        assert self.prior is not None  # it was compared
+        return f"standard deviation {self.prior.spread:.3g}, of the restarts before the stored checkpoint"
+
+    def _several(self, name: str) -> tuple[str, FloatArray]:
+        """Return what the side is called of which others are expected, and its values: then, unless only now has
+        restarts.
+        """
         assert self.restarts is not None
         then, now = self.restarts
-        values = then if len(then) > 1 else now
-        return (
-            f"mean {format_number(values.mean())} of {len(values)} restarts, standard deviation"
-            f" {values.std(ddof=1):.3g}"
-        )
+        return ("measurement of now", now) if len(then) == 1 < len(now) else (name, then)
 
     def describe_restarts(self, name: str, level: float) -> str:
         """Return what the restarts gave, and what one more of them is expected to give, by one-sided bounds of a
@@ -360,12 +367,14 @@ class Pair:
         """
         assert self.restarts is not None
         then, now = self.restarts
-        values, whose = (then, name) if len(then) > 1 else (now, "measurement of now")
-        text = f"{len(values)} of the {whose}: {format_number(values.min())} to {format_number(values.max())}"
+        whose, values = self._several(name)
+        ends = " to ".join(dict.fromkeys(map(format_number, (values.min(), values.max()))))
+        text = f"{len(values)} of the {whose}: {ends}"
         if min(len(then), len(now)) > 1:
             return text
-        low, high = prediction_bounds(values, level, self.prior, self.about.root)
-        alone = float(min(then, now, key=len)[0])
+        least, most = self.about.range
+        low, high = np.clip(prediction_bounds(values, level, self.prior, self.about.root), least, most)
+        alone = float((then if values is now else now)[0])
         where = "inside" if low <= alone <= high else "below" if alone < low else "above"
         return (
             f"{text}; one more of them lies from {format_number(low)} to {format_number(high)} in"
@@ -378,7 +387,9 @@ class Pair:
         if min(map(len, self.restarts)) > 1:
             return "more restarts on both sides, or a suite with more items"
         values = max(self.restarts, key=len)
-        enough = restarts_to_decide(values, difference.value, margin, level, self.prior)
+        enough = None
+        if len(values) > 1:
+            enough = restarts_to_decide(values, difference.value, margin, level, self.prior)
         others = "several restarts of what is judged (--bias-seeds), which are compared by their mean"
         if enough is None or not len(values) < enough <= _MOST_ADVISED:
             return others
@@ -514,7 +525,7 @@ def _part(pair: Pair, reference: Reference, difference: Difference) -> Part | No
     unit = max(float(np.mean(then)), 0.0) if reference.seen is None else reference.seen.unit
     z = t_quantile(reference.correction.level, math.inf)
     reach = (difference.high - difference.low) / 2 / z
-    of_trainings = reference.beyond if pair.restarts is None else 0.0
+    of_trainings = reference.beyond if pair.restarts is None else reach
     if not unit > 0 or not math.isfinite(reach):
         return None
     return Part(unit, then, now, math.sqrt(max(0.0, reach**2 - of_trainings**2)), of_trainings)

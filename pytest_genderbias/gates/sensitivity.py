@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.gates.item_file import earlier_spread
 from pytest_genderbias.gates.judgement import Seen
 from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, ONE_SIDED, Correction
@@ -35,12 +36,13 @@ from pytest_genderbias.statistics.inference.detectable import (
 )
 from pytest_genderbias.statistics.inference.intervals import t_quantile
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior
+from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior, moderated_variance
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
+from pytest_genderbias.suites.statistic import Arrays
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.printable import format_number, format_share
+from pytest_genderbias.text.printable import counted, format_number, format_share
 from pytest_genderbias.text.schema import field_hints, take
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
@@ -160,13 +162,15 @@ def _over_restarts(
     Raises:
         UndefinedError: so few restarts say nothing of others.
     """
-    about, level, prior = measurement.statistics[statistic], Correction(tests).level, prior_of(measurement, statistic)
+    about, level = measurement.statistics[statistic], Correction(tests).level
+    prior = prior_of(measurement, statistic, measurement.items)
     margin, known = 0.0 if allowed is None else allowed.amount, np.asarray(values, dtype=np.float64)
     distance: Distance = about.distance
     size = seen_over_restarts(known, distance, prior, level, tolerance=margin, root=about.root)
     ends = np.array([red_from(known, distance, prior, level, margin, about.root), known.mean()])
     red = float(-np.diff(distance(ends))[0])
-    return Seen(size, unit, red, f"{len(known)} restarts")
+    earlier = "the restarts before this checkpoint"  # their spread is known, and their values are not
+    return Seen(size, unit, red, earlier if len(known) == 1 else counted(len(known), "restarts"))
 
 
 def _unit(measurement: Measurement, statistic: str, retraining: Retraining) -> float:
@@ -181,7 +185,10 @@ def _with_restarts(measurement: Measurement, statistic: str, tests: int) -> Iter
     value, known = measurement.values[statistic], restarts_of(measurement.items, statistic)
     retraining = retraining_of(measurement, statistic)
     unit = _unit(measurement, statistic, retraining)
-    spread = retraining.spread if known is None or len(known) < 2 else float(np.std(known, ddof=1))
+    earlier = earlier_spread(measurement.items, statistic)
+    spread = retraining.spread if earlier is None else earlier.spread
+    if known is not None and len(known) > 1:
+        spread = float(np.std(known, ddof=1))
     for k in _RESTARTS:
         if spread and value is not None and (known is None or k > len(known)):
             with suppress(UndefinedError):
@@ -332,9 +339,21 @@ def _spread_of_abilities(measurement: Measurement, tables: list[_Table]) -> Mapp
     return {one.name: own.get(one.name, usual) for one in measurement.abilities}
 
 
-def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
-    """Return what is known of the spread of a restart in other trainings; ``None`` if nothing is."""
-    return retraining_of(measurement, statistic).prior
+def prior_of(measurement: Measurement, statistic: str, items: Arrays) -> Prior | None:
+    """Return what is known of the spread of a restart before any is seen: of other trainings, and of the restarts whose
+    place the stored ones took; ``None`` if nothing is.
+
+    Args:
+        measurement: of now.
+        statistic: name of the statistic.
+        items: the arrays of what is stored.
+    """
+    known = retraining_of(measurement, statistic).prior
+    earlier = earlier_spread(items, statistic)
+    if known is None or earlier is None:
+        return known or earlier
+    both = moderated_variance(earlier.spread**2, earlier.freedom, known.spread**2, known.freedom)
+    return Prior(math.sqrt(both[0]), both[1])
 
 
 def kind_of(measurement: Measurement) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 from support.baseline_books import write_entries
 from support.hand_made import ITEMS, hand_made
 
@@ -21,7 +22,7 @@ from pytest_genderbias.gates.verdicts import Correction
 from pytest_genderbias.measurement.measurement import Measurement as Plain
 from pytest_genderbias.measurement.restarts import combine_restarts, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.over_restarts import Prior, prediction_bounds
+from pytest_genderbias.statistics.inference.over_restarts import Prior, moderated_variance, prediction_bounds
 
 SHIFTS = (0.0, 0.02, 0.04)  #: of three restarts: the mean is .27, and s = .02
 
@@ -176,13 +177,66 @@ def test_an_update_joins_restarts_that_chance_explains(tmp_path: Path) -> None:
     assert "pooled" not in again.text, "the same restarts count once"
 
 
-def test_an_update_with_a_reason_keeps_the_spread_of_restarts_around_one_checkpoint(tmp_path: Path) -> None:
-    stored(tmp_path, retrained(*SHIFTS))
-    updating = Baseline(tmp_path, "m", "t.py", update="all", reason="another tokenizer")
-    assert "pooled" not in updating.judge(one(0.2), 0.0).text
-    write_entries(tmp_path, "m", "t.py", updating.entries())
-    found = Baseline(tmp_path, "m", "t.py").judge(one(0.25))
-    assert found.code == "within" and "3 of the baseline: 0.43 to 0.47" in found.text
+def replaced(folder: Path, *shifts: float) -> Path:
+    """Store restarts, and put single checkpoints in their place, one after the other."""
+    book = stored(folder, retrained(*SHIFTS))
+    for shift in shifts:
+        updating = Baseline(folder, "m", "t.py", update="all", reason="another tokenizer")
+        assert "pooled" not in updating.judge(one(shift), 0.0).text
+        write_entries(folder, "m", "t.py", updating.entries())
+    return book
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("before", [(), (0.5,)])
+def test_one_checkpoint_in_the_place_of_restarts_is_one_training_with_their_spread(
+    tmp_path: Path, known: bool, before: tuple[float, ...]
+) -> None:
+    """The difference of two checkpoints has the variance 2 s^2, which is known by two degrees of freedom, also where
+    the second one in a row takes the place.
+    """
+    replaced(tmp_path, *before, 0.2)
+    now = one(0.25) if known else one(0.25, intervals={"share": None})
+    found = Baseline(tmp_path, "m", "t.py").judge(now)
+    variance, freedom = 0.02**2, 2.0
+    if known:
+        prior = Prior(retraining_of(now, "share").spread)  # type: ignore[arg-type]
+        variance, freedom = moderated_variance(variance, freedom, prior.spread**2, prior.freedom)
+    reach = scipy.stats.t.ppf(0.975, freedom) * (2 * variance) ** 0.5
+    assert found.interval is not None and found.interval.low == pytest.approx(0.05 - reach)
+    assert found.code == "within"
+    assert f"1 of the baseline: 0.45; one more of them lies from {0.45 - reach:.4g} to" in found.text
+    assert f"standard deviation {variance**0.5:.3g}, of the restarts before the stored checkpoint" in found.text
+
+
+def test_what_is_joined_to_one_checkpoint_with_a_spread_are_real_trainings(tmp_path: Path) -> None:
+    book = replaced(tmp_path, 0.2)
+    joining = Baseline(tmp_path, "m", "t.py", update="all")
+    assert "both are pooled (2 restarts)" in joining.judge(one(0.21), 0.2).text
+    write_entries(tmp_path, "m", "t.py", joining.entries())
+    entry = read_book(book)["tiny"]
+    items = read_items(book, "tiny", entry)
+    assert items is not None and items.items["restart.share"].tolist() == pytest.approx([0.45, 0.46])
+    assert items.items["earlier.share"].tolist() == pytest.approx([0.02, 2])
+    assert [side.total for side in sums_of_restarts(items.item_sums, "share", 2)] == pytest.approx([0.45, 0.46])
+    found = judged(tmp_path, one(0.22, intervals={"share": None}))
+    spread, freedom = ((2 * 0.02**2 + 0.00005) / 3) ** 0.5, 3  # of the three before, and of these two
+    reach = scipy.stats.t.ppf(1 - 0.025 / 2, freedom) * spread * 1.5**0.5  # the anchor is compared with, too
+    assert found.interval is not None and found.interval.low == pytest.approx(0.015 - reach)
+
+
+def test_restarts_that_were_moved_around_one_checkpoint_are_read_as_that_checkpoint(tmp_path: Path) -> None:
+    """So an earlier version stored them: without the numbers of their seeds."""
+    three = retrained(*SHIFTS)
+    moved = {"restart.share": three.items["restart.share"] + 0.18}
+    book = stored(tmp_path, replace(three, values={"share": 0.45}, items=moved))
+    entry = read_book(book)["tiny"]
+    items = read_items(book, "tiny", entry)
+    assert items is not None and items.items["restart.share"].tolist() == pytest.approx([0.45])
+    assert items.items["earlier.share"].tolist() == pytest.approx([0.02, 2])
+    found = judged(tmp_path, one(0.25, intervals={"share": None}))
+    reach = scipy.stats.t.ppf(0.975, 2) * 0.02 * 2**0.5
+    assert found.interval is not None and found.interval.low == pytest.approx(0.05 - reach)
 
 
 def test_a_restart_without_a_number_is_no_pass(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Retraining(None, None, None, None, "", False)
     for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
-    monkeypatch.setattr(regression, "prior_of", lambda measurement, statistic: None)
+    monkeypatch.setattr(regression, "prior_of", lambda measurement, statistic, items: None)
 
 
 SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"

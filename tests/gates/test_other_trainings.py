@@ -134,7 +134,7 @@ def test_one_checkpoint_takes_the_network_whose_trainings_differ_most_and_restar
     assert second["spread"] > first["spread"] and found.unit == first["unit"]
     for name in FIGURES:
         assert getattr(found, name) == pytest.approx(second[name] * error)
-    prior = prior_of(one, "slope")
+    prior = prior_of(one, "slope", {})
     assert prior is not None and prior == found.prior and prior.spread == pytest.approx(first["spread"] * error)
     assert prior.freedom == PRIOR_FREEDOM
     for name, spread in found.abilities.items():
@@ -146,7 +146,7 @@ def test_restarts_borrow_little_where_the_networks_of_a_kind_contradict_each_oth
     one = measure("pronoun-occupation", "demo-lm", cache=None)
     rows = (TABLES[name]["suites"]["pronoun-occupation"]["slope"]["spread"] for name in (CAUSAL_LM, SECOND_CAUSAL))
     first, second = (spread * standard_error(one, "slope") for spread in rows)
-    prior = prior_of(one, "slope")
+    prior = prior_of(one, "slope", {})
     assert second > AGREE * first and retraining_of(one, "slope").spread == pytest.approx(second)
     assert prior is not None and prior.spread == pytest.approx(first) and prior.freedom == LITTLE < PRIOR_FREEDOM
 

@@ -40,7 +40,7 @@ def test_one_checkpoint_in_the_place_of_restarts_sees_what_their_spread_gives(tm
     assert accepting.judge(one(0.3)).code == "stored"
     write_entries(tmp_path, "m", "t.py", accepting.entries())
     seen = read_book(book)["tiny"].sees["share"]
-    assert seen.retraining == "5 restarts"
+    assert seen.retraining == "the restarts before this checkpoint"
     codes = [Baseline(tmp_path, "m", "t.py").judge(one(0.3 + share * seen.red)).code for share in (0.97, 1.03)]
     assert codes == ["within", "regressed"], "it is red from where it says"
 
@@ -57,7 +57,7 @@ def test_an_update_says_what_it_keeps_of_the_stored_value(tmp_path: Path) -> Non
     write_entries(tmp_path, "m", "r.py", restarts.entries())
     accepting = Baseline(tmp_path, "m", "r.py", update="all", reason="another tokenizer")
     accepting.judge(one(0.4), 0.1)
-    assert accepting.entries()["tiny"].kept == "the spread of the 3 stored restarts is kept around it"
+    assert accepting.entries()["tiny"].kept == "the spread of the stored restarts is kept beside it"
 
 
 @pytest.mark.parametrize("first", [one(0.2), combine_restarts([one(shift) for shift in (0.2, 0.21, 0.22)], range(3))])
@@ -108,6 +108,6 @@ def test_what_one_test_would_pool_and_another_replace_is_replaced(tmp_path: Path
     for order in (proposed, proposed[::-1]):
         merged = merge(order)
         assert merged is not None and not merged.new.pooled
-        assert merged.new.entry.settings["restarts"] == 3 and merged.new.kept.startswith("the spread of the 3 ")
+        assert merged.new.entry.settings["restarts"] == 1 and merged.new.kept.startswith("the spread of the stored ")
     both = merge([proposed[1], proposed[1]])
     assert both is not None and both.new.entry.settings["restarts"] == 4
