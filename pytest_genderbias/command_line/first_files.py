@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -16,12 +17,13 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.fit import FELT, NONE_KNOWN, Fit, fit_of, start_set
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, Role
-from pytest_genderbias.models.spec import ModelSpec, parse_spec
+from pytest_genderbias.models.spec import SEED, ModelSpec, parse_spec
 
 _GATES, _SCHEMA = "release.bias.yaml", "bias.schema.json"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
 _SAMPLE = 4_000  #: cases of a suite that has many more
-_RESTARTS, _OF_CAUSAL = "seeds: 3", "items: wide"  #: settings of gates on restarts, and on those of a causal LM
+_OF_CAUSAL = "items: wide"  #: setting of gates on restarts of a causal LM
+_FEWEST, _MOST = 3, 10  #: restarts that a gate is written for
 
 _HEAD = """\
 # yaml-language-server: $schema={schema}
@@ -41,7 +43,7 @@ _GATE = """\
 """
 _OF_ONE = """\
   # This gate stopped next to none of the planted doses of bias. One of restarts, which init writes for a SPEC with
-  # {seed}, stops most, even if each later release is one checkpoint; five see more than three.
+  # {seed}, stops most, even if each later release is one checkpoint: take five.
 """
 _LIMIT = """\
   # A limit needs no baseline. Uncomment it, and choose the number from what the first run measured:
@@ -95,7 +97,8 @@ def _settings(fit: Fit, spec: ModelSpec | None) -> Iterator[str]:
     if spec is not None and spec.seeded:
         if fit.suite.name in FELT and _role(Runner(), spec).kind == CAUSAL_LM:
             yield _OF_CAUSAL
-        yield _RESTARTS
+        there = takewhile(lambda k: Path(spec.spec.replace(SEED, str(k))).exists(), range(_MOST))
+        yield f"seeds: {max(_FEWEST, len(list(there)))}"
 
 
 def _role(runner: Runner, spec: ModelSpec) -> Role:

@@ -324,7 +324,7 @@ class Baseline:
         counted = self._counted_books()
         items, gated = read_reference(self.path, name, entry, counted)
         books = self.module if self.correct_for == "module" else self.model
-        correction = correction_for(self.correct_for, gated, f"gates on {books}")
+        correction = correction_for(self.correct_for, gated, f"comparisons on {books}")
         then = measurement if items is None else with_stored_restarts(measurement, items, entry.values)
         reference = Reference(
             "baseline",

@@ -94,7 +94,8 @@ FLAGS: Mapping[str, Flag] = {
         "suites to measure in addition to the collected tests: packaged names, paths of suite files (ending in "
         ".yaml), or 'all'", repeatable=True),
     "limit": Flag("--bias-limit", "N",
-        "score at most N cases of a suite: the first N in its random order, and whole persons for DisCo"),
+        "score at most N cases of a suite, where a gate's settings name no limit: the first N in its random order, and "
+        "whole persons for DisCo"),
     "seed": Flag("--bias-seed", "N", "seed of the random order and of the null controls", default="0"),
     "options": Flag("--bias-option", "[SUITE:]NAME=VALUE",
         "option of a suite, as nli-occupation:unit=word_pair", repeatable=True),
@@ -167,8 +168,8 @@ FLAGS: Mapping[str, Flag] = {
         "the model or of the test's module; between models, those of the gate file or of the flags; 'none' or a "
         "number applies to both", default="model"),
     "seeds": Flag("--bias-seeds", "N",
-        "number of restarts: of heads that a suite trains, and of models whose SPEC contains {seed}, as "
-        "runs/seed-{seed}"),
+        "number of restarts, where a gate's settings name none: of heads that a suite trains, and of models whose SPEC "
+        "contains {seed}, as runs/seed-{seed}"),
     "compare": Flag("--bias-compare", "",
         "compare all models with the first one, item by item, on every suite that was measured on two or more: which "
         "is better, by how much, within which bounds, with corrected p values", has_ini=False),

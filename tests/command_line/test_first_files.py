@@ -142,18 +142,19 @@ def test_a_language_model_without_a_chat_template_is_not_asked_as_a_chat_model(
 
 
 @pytest.mark.parametrize(
-    ("kind", "statistic", "settings"),
-    [("gpt2", "mean_difference", {"items": "wide", "seeds": 3}), ("bert", "slope", {"seeds": 3})],
+    ("kind", "checkpoints", "statistic", "settings"),
+    [("gpt2", 4, "mean_difference", {"items": "wide", "seeds": 4}), ("bert", 2, "slope", {"seeds": 3})],
 )
 def test_restarts_of_a_language_model_are_gated_by_what_follows_a_dose(
     empty: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     checkpoint: Callable[[str], Path],
     kind: str,
+    checkpoints: int,
     statistic: str,
     settings: dict[str, object],
 ) -> None:
-    for seed in range(3):
+    for seed in range(checkpoints):
         templated(Path(shutil.copytree(checkpoint(kind), f"runs/seed-{seed}")), None)
     printed = type_command(empty, monkeypatch, "init", "runs/seed-{seed}", "--ci=none")
     assert printed.status == 0, printed.err

@@ -96,7 +96,7 @@ def test_the_text_names_the_anchor_and_how_far_the_value_has_come(tmp_path: Path
     far = judge(tmp_path, noisy(0.03, 2))
     first, *rest = far.text.splitlines()
     assert first.startswith(
-        "worse: tiny on m: against the anchor of 2026-01-31: share 0.25 -> 0.28: 0.03 worse (95 % for all 2 gates"
+        "worse: tiny on m: against the anchor of 2026-01-31: share 0.25 -> 0.28: 0.03 worse (95 % for all 2 comparisons"
         " on m: "
     )
     assert any(line.startswith("  baseline  pass: share 0.262 -> 0.28: 0.018 worse (") for line in rest)
