@@ -30,12 +30,12 @@ from pytest_genderbias.gates.book import (
     read_items,
 )
 from pytest_genderbias.gates.book_places import Place, book_path, content_of, listed, locked, remove_place, write_place
-from pytest_genderbias.gates.item_file import EARLIER, StoredItems, alike_items, earlier_spread, load_stored
+from pytest_genderbias.gates.item_file import StoredItems, alike_items, load_stored
+from pytest_genderbias.gates.sensitivity import spread_of
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.restarts import RESTART, name_in_restart, restarts_of
+from pytest_genderbias.measurement.restarts import EARLIER, RESTART, name_in_restart, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.over_restarts import moderated_variance
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
 from pytest_genderbias.text.printable import counted
 
@@ -154,25 +154,13 @@ def _with_kept_spread(measurement: Measurement, before: StoredItems) -> Measurem
 
     It is a mean over one training: that of the others is kept, and their values are not.
     """
-    kept = {EARLIER + name: spread for name in measurement.values if (spread := _spread_of(before, name)) is not None}
+    spreads = {name: spread for name in measurement.values if (spread := spread_of(before.items, name)) is not None}
+    kept = {EARLIER + name: np.array([spread.spread, spread.freedom]) for name, spread in spreads.items()}
     if measurement.restarts or not kept:
         return measurement
     own = {RESTART + name: np.array([value]) for name, value in measurement.values.items() if value is not None}
     signature = _with_restarts(measurement, 1)
     return replace(measurement, items={**measurement.items, **own, **kept}, signature=signature)
-
-
-def _spread_of(before: StoredItems, name: str) -> FloatArray | None:
-    """Return the standard deviation of a statistic over the stored restarts, and over those before them, with its
-    degrees of freedom; ``None`` where none is known.
-    """
-    restarts, earlier = restarts_of(before.items, name), earlier_spread(before.items, name)
-    variance, freedom = 0.0, 0.0
-    if restarts is not None and len(restarts) > 1:
-        variance, freedom = float(restarts.var(ddof=1)), len(restarts) - 1.0
-    if earlier is not None:
-        variance, freedom = moderated_variance(variance, freedom, earlier.spread**2, earlier.freedom)
-    return np.array([variance**0.5, freedom]) if freedom else None
 
 
 def with_stored_restarts(

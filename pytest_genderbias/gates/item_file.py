@@ -20,17 +20,13 @@ from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays, read_mapping, read_npz
-from pytest_genderbias.measurement.restarts import RESTART, restarts_of
+from pytest_genderbias.measurement.restarts import EARLIER, RESTART, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.over_restarts import Prior
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.suites.summary import Examples
 
 MOST_ITEM_BYTES = 512 * 1024
-#: Prefix of the arrays that hold what is kept of restarts whose place others took: the standard deviation of a
-#: statistic over them, and its degrees of freedom, shape (2,).
-EARLIER = "earlier."
 #: What sums, parameters of combiners and raw items of another form raise in the arithmetic of a statistic.
 _OF_ANOTHER_FORM = (
     ArithmeticError,
@@ -199,12 +195,6 @@ def alike_items(now: StoredItems, then: StoredItems) -> bool:
 
 def _is_stored_raw(name: str) -> bool:
     return name in _RAW or name.startswith((RESTART, EARLIER))
-
-
-def earlier_spread(items: Arrays, statistic: str) -> Prior | None:
-    """Return the spread of the restarts whose place the stored trainings took; ``None`` if they took nobody's."""
-    kept = items.get(f"{EARLIER}{statistic}")
-    return None if kept is None else Prior(*map(float, kept))
 
 
 def _alike_sums(now: ItemSums, then: ItemSums) -> bool:

@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.gates.item_file import earlier_spread
 from pytest_genderbias.gates.judgement import Seen
 from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, ONE_SIDED, Correction
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
+from pytest_genderbias.measurement.restarts import EARLIER, restarts_of, sums_of_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.statistics.inference.detectable import (
     red_from,
@@ -39,13 +38,13 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior, moderated_variance
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
-from pytest_genderbias.suites.statistic import Arrays
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import counted, format_number, format_share
 from pytest_genderbias.text.schema import field_hints, take
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
+Items = Mapping[str, NDArray[np.generic]]  #: the arrays of what is stored, or of a measurement
 _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
 
 NORMAL = 1.96  #: half the width of a 95 % interval, in standard errors
@@ -185,10 +184,8 @@ def _with_restarts(measurement: Measurement, statistic: str, tests: int) -> Iter
     value, known = measurement.values[statistic], restarts_of(measurement.items, statistic)
     retraining = retraining_of(measurement, statistic)
     unit = _unit(measurement, statistic, retraining)
-    earlier = earlier_spread(measurement.items, statistic)
-    spread = retraining.spread if earlier is None else earlier.spread
-    if known is not None and len(known) > 1:
-        spread = float(np.std(known, ddof=1))
+    seen = spread_of(measurement.items, statistic)
+    spread = retraining.spread if seen is None else seen.spread
     for k in _RESTARTS:
         if spread and value is not None and (known is None or k > len(known)):
             with suppress(UndefinedError):
@@ -339,7 +336,26 @@ def _spread_of_abilities(measurement: Measurement, tables: list[_Table]) -> Mapp
     return {one.name: own.get(one.name, usual) for one in measurement.abilities}
 
 
-def prior_of(measurement: Measurement, statistic: str, items: Arrays) -> Prior | None:
+def earlier_spread(items: Items, statistic: str) -> Prior | None:
+    """Return the spread of the restarts whose place the stored ones took; ``None`` if they took nobody's."""
+    kept = items.get(f"{EARLIER}{statistic}")
+    return None if kept is None else Prior(*map(float, kept))
+
+
+def spread_of(items: Items, statistic: str) -> Prior | None:
+    """Return the spread of the stored restarts and of those before them; ``None`` where none is known."""
+    restarts, earlier = restarts_of(items, statistic), earlier_spread(items, statistic)
+    if restarts is None or len(restarts) < 2:
+        return earlier
+    return _pooled(float(restarts.var(ddof=1)), len(restarts) - 1.0, earlier or Prior(0.0, 0.0))
+
+
+def _pooled(variance: float, freedom: float, prior: Prior) -> Prior:
+    variance, freedom = moderated_variance(variance, freedom, prior.spread**2, prior.freedom)
+    return Prior(math.sqrt(variance), freedom)
+
+
+def prior_of(measurement: Measurement, statistic: str, items: Items) -> Prior | None:
     """Return what is known of the spread of a restart before any is seen: of other trainings, and of the restarts whose
     place the stored ones took; ``None`` if nothing is.
 
@@ -352,8 +368,7 @@ def prior_of(measurement: Measurement, statistic: str, items: Arrays) -> Prior |
     earlier = earlier_spread(items, statistic)
     if known is None or earlier is None:
         return known or earlier
-    both = moderated_variance(earlier.spread**2, earlier.freedom, known.spread**2, known.freedom)
-    return Prior(math.sqrt(both[0]), both[1])
+    return _pooled(earlier.spread**2, earlier.freedom, known)
 
 
 def kind_of(measurement: Measurement) -> str:

@@ -23,6 +23,9 @@ from pytest_genderbias.suites.summary import Examples, Record
 #: Prefix of the arrays that hold the values of a statistic by restart; of the sums of a restart, ``restart.2.NAME`` of
 #: the third.
 RESTART = "restart."
+#: Prefix of the arrays that a baseline has of restarts whose place others took: the standard deviation of a statistic
+#: over them, and its degrees of freedom, shape (2,).
+EARLIER = "earlier."
 _MOST_BY_TEMPLATE = 8192  #: values of a restart, so that those of ten fit into the item file of a baseline
 _NO_SUMS = "the values of its restarts are compared, and not its units"
 _FEW, _ALIKE = "fewer than three restarts", "all restarts gave the same"
