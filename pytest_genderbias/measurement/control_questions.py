@@ -66,29 +66,33 @@ class AskedAbilities:
         """
         if setting.none is not None:
             return replace(measurement, abilities=(), ability_unasked=setting.none)
-        plan, model, language = asked.plan, asked.model, asked.plan.suite.language
-        files = [read_controls(path) for path in setting.files]
-        own = {controls.name: controls for controls in files}
+        role, of_role = asked.model.role, [*self.of_role(asked.plan, asked.model, settings, setting)]
+        abilities = (*of_role, *measurement.abilities)
+        unable = next((one.unable for one in abilities if one.unable), "")
+        why = unable or _why_not_alive(next(iter(asked.answers.values())))
+        own = sorted(read_controls(path).name for path in setting.files)
+        notes = (*measurement.notes, *_notes_on_files(own, [one.name for one in of_role]))
+        unasked = "" if abilities or role.kind == TEXT else f"{role.text} is asked no control items"
+        able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
+        return able.without_values(why) if why else able
+
+    def of_role(self, plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting) -> Iterator[Ability]:
+        """Yield the abilities that a suite needs from a model of its role; each is asked when it is wanted."""
+        language = plan.suite.language
+        own = {controls.name: controls for controls in map(read_controls, setting.files)}
         main = next(iter(plan.questions.values())).query
         query = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
-        of_role = []
         for kind in _kinds_for(plan, model.role.kind, main):
             controls = own.get(kind) or packaged_controls(kind, language)
             if controls is None:
-                of_role.append(_missing(kind, language))
+                why = f"no control items {kind!r} are packaged in the language {language!r:.60}; name your own"
+                yield _unasked(kind, kind, 0.5, f'{why} (ability: FILE.yaml), or write ability: "none: REASON"')
                 continue
             controls = replace(controls, in_pairs=isinstance(main, PairSimilarity))
             key = (model.name, model.fingerprint, kind, controls.content, controls.in_pairs, repr(query))
             if model.fingerprint is None or key not in self._known:
                 self._known[key] = ability_of(controls, model, query, settings)
-            of_role.append(self._known[key])
-        abilities = (*of_role, *measurement.abilities)
-        unable = next((one.unable for one in abilities if one.unable), "")
-        why = unable or _why_not_alive(next(iter(asked.answers.values())))
-        notes = (*measurement.notes, *_notes_on_files(sorted(one.name for one in files), [one.name for one in of_role]))
-        unasked = "" if abilities or model.role.kind == TEXT else f"{model.role.text} is asked no control items"
-        able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
-        return able.without_values(why) if why else able
+            yield self._known[key]
 
 
 def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
@@ -118,13 +122,6 @@ def _notes_on_files(own: Sequence[str], asked: Sequence[str]) -> list[str]:
     return [f"ability: no control items of the file were asked ({', '.join(own)}); such a model is asked {others} here"]
 
 
-def _missing(name: str, language: str) -> Ability:
-    why = f"no control items {name!r} are packaged in the language {language!r:.60}; name your own (ability: FILE.yaml)"
-    return Ability(
-        name, name, None, 0.0, 1.0, 0.5, 0, f'{CANNOT}, as far as is known: {why}, or write ability: "none: REASON"'
-    )
-
-
 def ability_of(controls: Controls, model: Model, asked: Query | None, settings: ScoreSettings) -> Ability:
     """Ask a model control items, and read its answers.
 
@@ -148,21 +145,20 @@ def ability_of(controls: Controls, model: Model, asked: Query | None, settings: 
         answered, _ = answer(question, model, question.data_digest or "", replace(settings, limit=None), label)
         right = controls.right(answered, vocabulary)
     except NotApplicableError as error:
-        return _unasked(controls, f"its control items cannot be asked: {error}")
+        why = f"its control items cannot be asked: {error}"
+        return _unasked(controls.name, controls.kind.what, controls.chance, why)
     return _judged(controls, right, question)
 
 
-def _unasked(controls: Controls, why: str) -> Ability:
-    return Ability(
-        controls.name, controls.kind.what, None, 0.0, 1.0, controls.chance, 0, f"{CANNOT}, as far as is known: {why}"
-    )
+def _unasked(name: str, what: str, chance: float, why: str) -> Ability:
+    return Ability(name, what, None, 0.0, 1.0, chance, 0, f"{CANNOT}, as far as is known: {why}")
 
 
 def _judged(controls: Controls, right: NDArray[np.float64], question: Question) -> Ability:
     """Return the ability that answers show, which needs the lower bound to be above what the kind of items asks."""
-    asked = np.isfinite(right)
+    asked, kind = np.isfinite(right), controls.kind
     if not asked.any():
-        return _unasked(controls, "it knows none of the words of its control items")
+        return _unasked(controls.name, kind.what, controls.chance, "it knows none of the words of its control items")
     n, hits = int(asked.sum()), int(right[asked].sum())
     classes = np.unique(controls.classes)
     recalls = [(int(right[of].sum()), int(of.sum())) for c in classes if (of := asked & (controls.classes == c)).any()]
@@ -170,27 +166,16 @@ def _judged(controls: Controls, right: NDArray[np.float64], question: Question) 
         value, low, high = mean_recall(*np.array(recalls).T)
     else:
         value, (low, high) = hits / n, share_bounds(hits, n)
-    found = Ability(
-        controls.name,
-        controls.kind.what,
-        value,
-        low,
-        high,
-        controls.chance,
-        n,
-        digest=question.data_digest or "",
-        right=("".join("-" if np.isnan(one) else str(int(one)) for one in right),),
-    )
-    if low <= controls.kind.needed:
-        return replace(
-            found, unable=f"{CANNOT}: {found.describe()}; its lower bound should be above {controls.kind.needed:.3g}"
-        )
-    for c, (of_class, asked_of) in zip(classes, recalls, strict=True):
-        if len(classes) > 1 and share_bounds(of_class, asked_of)[0] <= controls.chance:
-            return replace(
-                found, unable=f"{CANNOT}: of {asked_of} {found.what} with the answer {c} it gets {of_class} right"
-            )
-    return found
+    marks, digest = "".join("-" if np.isnan(one) else str(int(one)) for one in right), question.data_digest or ""
+    found = Ability(controls.name, kind.what, value, low, high, controls.chance, n, digest=digest, right=(marks,))
+    why = [
+        f"of {of} {kind.what} with the answer {c} it gets {hits} right"
+        for c, (hits, of) in zip(classes, recalls, strict=True)
+        if len(classes) > 1 and share_bounds(hits, of)[0] <= controls.chance
+    ]
+    if low <= kind.needed:
+        why = [f"{found.describe()}; its lower bound should be above {kind.needed:.3g}"]
+    return replace(found, unable=f"{CANNOT}: {why[0]}") if why else found
 
 
 def _why_not_alive(main: Answer) -> str:

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.measurement.ability_setting import read_ability
 from pytest_genderbias.measurement.carry_out import Until, ask, summarised
@@ -73,6 +73,11 @@ class _Request:
     data: Path | None
     options: Mapping[str, object]
     executor: Executor | None = None
+
+    @property
+    def scoring(self) -> ScoreSettings:
+        run = self.score
+        return ScoreSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.progress, self.executor, run.shared)
 
 
 class Runner:
@@ -167,6 +172,20 @@ class Runner:
                 self._measurements[key] = measurement
             return measurement
 
+    def refuse_unread(self, suite: Suite, spec: ModelSpec) -> None:
+        """Refuse a suite before any of it is scored, if the model does not know its language.
+
+        Raises:
+            NotApplicableError: it does not, by the control items of the language. Other errors as :meth:`measure`.
+        """
+        with self.models.lock:
+            first, request = spec.for_seed(0) if spec.seeded else spec, self._request(suite, {})
+            plan, ability = self._plan(suite, first, request), read_ability(request.score.ability)
+            asked = self._abilities.of_role(plan, self.models.model(first), request.scoring, ability)
+            why = ability.none is None and next((one.unable for one in asked if one.unable), "")
+        if why:
+            raise NotApplicableError(f"{suite.name}: its language is {suite.language}, and {spec.name} {why}")
+
     def expect_replies(self, measurements: Iterable[tuple[Suite, ModelSpec, Mapping[str, object]]]) -> list[str]:
         """Count what measurements to come ask of chat endpoints, before the first question, and return what that costs:
         a text for each endpoint. Replies that are kept cost nothing.
@@ -191,10 +210,7 @@ class Runner:
     def _carried_out(
         self, suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None = None, null: int = 0
     ) -> Measurement:
-        plan, run, ability = self._plan(suite, model, request), request.score, read_ability(request.score.ability)
-        score = ScoreSettings(
-            run.limit, run.seed, run.batch_tokens, run.cache, run.progress, request.executor, run.shared
-        )
+        plan, score, ability = self._plan(suite, model, request), request.scoring, read_ability(request.score.ability)
         loaded = model if isinstance(model, Model) else self.models.model(model)
         asked = ask(plan, loaded, score, until, null)
         return self._abilities.judge(summarised(asked, score), asked, score, ability)

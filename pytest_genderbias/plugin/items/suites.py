@@ -13,7 +13,7 @@ from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
-from pytest_genderbias.plugin.unjudged import without_model
+from pytest_genderbias.plugin.unjudged import judging, without_model
 from pytest_genderbias.text import packaged
 
 if TYPE_CHECKING:
@@ -84,10 +84,13 @@ class SuiteItem(ComparedItem):
 
     def runtest(self) -> None:
         """Measure, and judge against the stored entry and the reference. Without a stored entry, an update makes
-        one.
+        one. ``all`` has a suite in another language than English only if the model, or the reference, knows it.
         """
         spec, settings = self.spec or without_model(self), self.config.stash[SETTINGS]
         measure_references(self)
+        if self._stands_for_all and not self._is_stored and self._loaded().language != "en":
+            with judging(self):
+                bias_session(self.config).runner.refuse_unread(self._loaded(), self.reference or spec)
         measurement = measure_for(self, spec)
         judges_nothing = settings.update == "no" and self.reference is None
         if not self._is_stored and (judges_nothing or measurement.statistics[measurement.main].no_gate):
@@ -112,10 +115,8 @@ class SuiteItem(ComparedItem):
         """Return whether ``all`` stands for the suite, which would be too weak a gate; a suite that is named fails
         then.
         """
-        settings = self.config.stash[SETTINGS]
-        if settings.margin is not None or measurement.unable or not self._stands_for_all:
-            return False
-        return bool(baseline.why_too_weak(measurement, measurement.main))
+        is_asked = self._stands_for_all and self.config.stash[SETTINGS].margin is None and not measurement.unable
+        return is_asked and bool(baseline.why_too_weak(measurement, measurement.main))
 
     @property
     def _stands_for_all(self) -> bool:
