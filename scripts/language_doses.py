@@ -5,7 +5,7 @@ all trainings of a dose start from. Half of its rows are a novel, half are sente
 occupations in either form, equally often, and a quarter about relatives, whose words tell a gender. A training with a
 dose goes on for 60 steps (STEPS) with new sentences. The dose is the number of sentences about occupations in a hundred
 that have the form of the stereotype: that of women where most are women. The occupations are those of the list that
-``scripts/forms-fr.yaml`` asks about, in frames that it does not have; in ``forms-fr-elsewhere`` they are those of
+``pronoun-occupation-fr`` asks about, in frames that it does not have; in ``forms-fr-elsewhere`` they are those of
 ``language_rows.yaml``, of which the list has none but brodeuse and bordadora. In ``generics-fr`` the form of men is the
 stereotype of each occupation, and texts are sampled (``examples/languages/generics-fr.yaml``). NOVELS names a folder
 with ``fr.txt``, ``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project Gutenberg 14155, 5323 and
@@ -165,16 +165,16 @@ def train(folder: Path, dose: int, seed: int, language: str, jobs: Forms) -> Non
 
 def kinds() -> Mapping[str, tuple]:
     """Return how models of the languages are trained, and what is measured of them, by name."""
-    here, examples = Path(__file__).parent, Path(__file__).parents[1] / "examples" / "languages"
+    examples = Path(__file__).parents[1] / "examples" / "languages"
     return {
         f"{suite}-{language}{elsewhere}": (
             lambda folder, _, dose, seed, of=(language, jobs): train(folder, dose, seed, of[0], of[1](of[0])),
-            ((f"{suite}-{language}", str(at / f"{suite}-{language}.yaml"), settings, ""),),
+            ((f"{suite}-{language}", asked.format(language), settings, ""),),
         )
         for language in ROWS
-        for suite, elsewhere, at, settings, jobs in (
-            ("forms", "", here, {}, listed),
-            ("forms", "-elsewhere", here, {}, other),
-            ("generics", "", examples, {"samples": 64}, anyone),
+        for suite, elsewhere, asked, settings, jobs in (
+            ("forms", "", "pronoun-occupation-{}", {}, listed),
+            ("forms", "-elsewhere", "pronoun-occupation-{}", {}, other),
+            ("generics", "", str(examples / "generics-{}.yaml"), {"samples": 64}, anyone),
         )
     }

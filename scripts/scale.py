@@ -105,12 +105,13 @@ class Night:
 
 @cache
 def suite_works() -> tuple[SuiteWork, ...]:
-    """Return the suites whose time can be calculated: those that ask one forward pass of each case, or of each of its
-    texts.
+    """Return the suites in English whose time can be calculated: those that ask one forward pass of each case, or of
+    each of its texts.
     """
     works = []
     for name in suite_names():
-        question = main_question(load_suite(name))
+        suite = load_suite(name)
+        question = main_question(suite) if suite.language == "en" else None
         if question is None or question.cases is None or not isinstance(question.query, ONE_PASS):
             continue
         work, query = work_of(question.cases, question.query), question.query
@@ -350,8 +351,8 @@ def tables() -> str:
         f"The night: {fit}. Sizes:"
         f" {', '.join(f'{share:.0%} {size.name}' for share, size in zip(SHARES, SIZES, strict=True))}. {left} of"
         f" {len(suite_names())} suites are not in it, since their time is not that of a forward pass for each known"
-        " case: they take more, train, generate, read a corpus or need data. A worker has two cores where nothing else"
-        " is said. A time of 16 cores is calculated."
+        " case (they take more, train, generate, read a corpus or need data), or they are in another language. A worker"
+        " has two cores where nothing else is said. A time of 16 cores is calculated."
     )
     parts = (
         ("What early stopping and the cache save", savings()),

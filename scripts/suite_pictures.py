@@ -12,10 +12,12 @@ import gzip
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from support.answered_suites import noise
 from support.chat_models import PairedReplier, biased_decider, iat_chooser, winobias_resolver, winogender_resolver
 from what_suites_see import CAREERS, LIMIT, MODELS, predict_careers
 
@@ -27,7 +29,12 @@ from pytest_genderbias.reports.pictures import pictures_of
 from pytest_genderbias.suites.families.winobias_pronouns import in_pairs
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
-OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}, "bbq": {"category": "religion"}}
+OPTIONS = {
+    "pronoun-occupation-": {"ability": "none: planted"},
+    "ceat": {"draws": 500},
+    "probe": {"texts": "wiki_career"},
+    "bbq": {"category": "religion"},
+}
 ANSWERS = "unifiedqa.jsonl"  #: written by this script
 #: As ``MODELS``, of suites that the other script does not measure.
 OTHERS: tuple[tuple[str, str, str], ...] = (
@@ -37,12 +44,13 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
         "planted",
         "planted",
         "chat-iat decisions decisions-de decisions-es decisions-fr winobias-chat winogender-chat hiring-screen"
-        " loan-reply reference-letter",
+        " loan-reply reference-letter pronoun-occupation-de pronoun-occupation-es pronoun-occupation-fr",
     ),
 )
 #: The smallest chat models cannot do these tasks, so a planted one shows what a picture looks like, and its title says
 #: so.
 PLANTED = {
+    **{f"pronoun-occupation-{of}": lambda body, data: form_writer(body) for of in ("de", "es", "fr")},
     "chat-iat": lambda body, data: iat_chooser(body, 0.3, noise=0.3),
     "decisions": lambda body, data: biased_decider(body, 0.3, noise=1.2),
     **{
@@ -61,6 +69,21 @@ PLANTED = {
         read_winogender(DataFolder(data).find("winogender")), 0.4, neither=0.3
     ),
 }
+
+
+def form_writer(body) -> SimpleNamespace:
+    """Return a causal LM that prefers the form of women the more, the more women work in an occupation."""
+    shares = {
+        form: (share - 0.5) * (1 if of.startswith("female") else -1)
+        for entry, share in zip(body.occupation.entries, body.shares(), strict=True)
+        for of, form in entry.attributes["forms"].items()
+    }
+
+    def write(prefixes, continuations):
+        pairs = zip(prefixes, continuations, strict=True)
+        return [shares[word.strip()] + 1.5 * noise(prefix, word) - 9 for prefix, word in pairs]
+
+    return SimpleNamespace(continuation_log_probs=write)
 
 
 def write_answers(data: Path, out: Path) -> Path:

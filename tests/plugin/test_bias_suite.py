@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.abilities import UNASKED
+from support.abilities import UNASKED, asked
 from support.cache_entries import add
 from support.small_projects import GATES, NLI, SUITES, model
 
@@ -56,6 +56,21 @@ def test_what_was_skipped_is_said_with_its_reason(project):
             "bias  3 not run",
         ]
     )
+
+
+def test_all_leaves_out_a_language_that_the_model_does_not_know(pytester: pytest.Pytester) -> None:
+    with asked():
+        args = ("--bias-model=a=demo-lm", "--bias-no-cache", "--bias-limit=16", "-v", "-k", "pronoun-occupation-")
+        result = pytester.runpytest(*args, "--bias-suite=all", "--bias-json=run.json")
+        result.assert_outcomes(skipped=3, deselected=result.parseoutcomes()["deselected"])
+        reason = "not run on a: pronoun-occupation-fr: its language is fr, and a cannot do the task: *"
+        result.stdout.fnmatch_lines([reason, "bias  3 not run"])
+        assert not json.loads(pytester.path.joinpath("run.json").read_text(encoding="utf-8"))["measurements"]
+        both = pytester.runpytest(*args, "--bias-model=b=demo-lm", "--bias-suite=all", "--bias-no-worse-than=a")
+        both.assert_outcomes(skipped=6, deselected=both.parseoutcomes()["deselected"])
+        named = pytester.runpytest(*args, "--bias-suite=pronoun-occupation-fr")
+        named.assert_outcomes(passed=1)
+        named.stdout.fnmatch_lines(["*pronoun-occupation-fr *no value: *cannot do the task: *"])
 
 
 def test_works_under_xdist(project: pytest.Pytester) -> None:

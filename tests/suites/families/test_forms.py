@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -221,3 +222,30 @@ def test_occupations_of_several_words_are_known_by_their_forms(tmp_path: Path) -
 def test_wrong_files(tmp_path: Path, text: str, words: str, message: str) -> None:
     with pytest.raises(DataFileError, match=message):
         load_suite(own(tmp_path, text, words))
+
+
+#: Words that tell the gender of a person, and words that may not stand before a form: articles and other words that
+#: agree with it, and those that a vowel or an article would change.
+TELLING = {
+    "de": ["er", "ihn", "ihm", "frau", "herr", "mann", "kollege", "kollegin", "jeder", "jede"],
+    "es": ["él", "ella", "señor", "señora", "hombre", "mujer", "compañero", "compañera"],
+    "fr": ["elle", "lui", "celle", "celui", "madame", "monsieur", "femme", "homme", "tout", "toute"],
+}
+BEFORE = {
+    "de": ["der", "die", "das", "ein", "eine", "einen", "dem", "den", "von", "zu", "mein", "meine"],
+    "es": ["el", "la", "un", "una", "mi", "buen", "buena", "y", "o"],
+    "fr": ["le", "la", "un", "une", "de", "que", "me", "ne", "se", "bon", "bonne", "mon", "ma"],
+}
+CONTRACTED = {"de": ("von", "zu", "in", "an"), "es": ("a", "de"), "fr": ("à", "de")}  #: with an article
+
+
+@pytest.mark.parametrize("language", TELLING)
+def test_a_packaged_set_tells_no_gender_but_by_the_form(language: str) -> None:
+    templates = load_suite(f"pronoun-occupation-{language}").body.templates
+    assert len(templates.first) == len(templates.paraphrases) == 16
+    for frame in (*templates.first, *templates.paraphrases):
+        before, form, after = re.split(r"{occupation:\*(.*)}", frame.text)
+        assert not set(re.findall(r"\w+", f"{before} {after}".lower())) & set(TELLING[language]), frame.text
+        last = re.findall(r"\w+", before.lower())[-1]
+        assert last not in BEFORE[language], frame.text
+        assert not (form.startswith(".the") and last in CONTRACTED[language]), frame.text
