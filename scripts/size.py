@@ -33,8 +33,8 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_200, 42_000),  # the spread of restarts whose place one checkpoint took
-    "lines of core and plugin": (37_142, 23_000),
+    "lines of code": (55_197, 42_000),  # the spread of restarts whose place one checkpoint took
+    "lines of core and plugin": (37_139, 23_000),
     "modules": (360, 310),
     "classes": (618, 520),
     "dataclasses": (373, 280),

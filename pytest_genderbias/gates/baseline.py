@@ -325,7 +325,9 @@ class Baseline:
         items, gated = read_reference(self.path, name, entry, counted)
         books = self.module if self.correct_for == "module" else self.model
         correction = correction_for(self.correct_for, gated, f"comparisons on {books}")
-        then = measurement if items is None else with_stored_restarts(measurement, items, entry.values)
+        then = measurement
+        if items is not None and entry.settings.get("restarts"):
+            then = with_stored_restarts(measurement, items, entry.values)
         reference = Reference(
             "baseline",
             old,
