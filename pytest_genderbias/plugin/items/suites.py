@@ -87,10 +87,10 @@ class SuiteItem(ComparedItem):
         one. ``all`` has a suite in another language than English only if the model, or the reference, knows it.
         """
         spec, settings = self.spec or without_model(self), self.config.stash[SETTINGS]
-        measure_references(self)
         if self._stands_for_all and not self._is_stored and self._loaded().language != "en":
             with judging(self):
                 bias_session(self.config).runner.refuse_unread(self._loaded(), self.reference or spec)
+        measure_references(self)
         measurement = measure_for(self, spec)
         judges_nothing = settings.update == "no" and self.reference is None
         if not self._is_stored and (judges_nothing or measurement.statistics[measurement.main].no_gate):
