@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.judgement import Seen
@@ -36,6 +36,7 @@ from pytest_genderbias.statistics.inference.detectable import (
 from pytest_genderbias.statistics.inference.intervals import t_quantile
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior, moderated_variance
+from pytest_genderbias.statistics.inference.packed_sums import Arrays
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
@@ -44,7 +45,6 @@ from pytest_genderbias.text.printable import counted, format_number, format_shar
 from pytest_genderbias.text.schema import field_hints, take
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
-Items = Mapping[str, NDArray[np.generic]]  #: the arrays of what is stored, or of a measurement
 _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
 
 NORMAL = 1.96  #: half the width of a 95 % interval, in standard errors
@@ -336,13 +336,13 @@ def _spread_of_abilities(measurement: Measurement, tables: list[_Table]) -> Mapp
     return {one.name: own.get(one.name, usual) for one in measurement.abilities}
 
 
-def earlier_spread(items: Items, statistic: str) -> Prior | None:
+def earlier_spread(items: Arrays, statistic: str) -> Prior | None:
     """Return the spread of the restarts whose place the stored ones took; ``None`` if they took nobody's."""
     kept = items.get(f"{EARLIER}{statistic}")
     return None if kept is None else Prior(*map(float, kept))
 
 
-def spread_of(items: Items, statistic: str) -> Prior | None:
+def spread_of(items: Arrays, statistic: str) -> Prior | None:
     """Return the spread of the stored restarts and of those before them; ``None`` where none is known."""
     restarts, earlier = restarts_of(items, statistic), earlier_spread(items, statistic)
     if restarts is None or len(restarts) < 2:
@@ -355,7 +355,7 @@ def _pooled(variance: float, freedom: float, prior: Prior) -> Prior:
     return Prior(math.sqrt(variance), freedom)
 
 
-def prior_of(measurement: Measurement, statistic: str, items: Items) -> Prior | None:
+def prior_of(measurement: Measurement, statistic: str, items: Arrays) -> Prior | None:
     """Return what is known of the spread of a restart before any is seen: of other trainings, and of the restarts whose
     place the stored ones took; ``None`` if nothing is.
 
