@@ -351,11 +351,11 @@ def sentence_similarity(measurement: Measurement) -> tuple[Picture | None, ...]:
 
 
 def pronoun_ratio(measurement: Measurement) -> Picture | None:
-    """Return the log ratio of two pronouns by occupation against the share of the first group in it."""
+    """Return the log ratio of two pronouns, or forms, by occupation against the share of the first group in it."""
     items = measurement.items
     first, second = two_groups(measurement.records, "log_ratio", ("occupation", "share"))
     persons = {"female": "women", "male": "men"}.get(first, cut(first, 16))
-    axes = f"share of {persons} in the occupation", f"log ratio of pronouns, {cut(first, 16)} to {cut(second, 16)}"
+    axes = f"share of {persons} in the occupation", f"log ratio of probabilities, {cut(first, 16)} to {cut(second, 16)}"
     return scatter(
         measurement, texts(items["occupation"]), floats(items["share"]), floats(items["ratio"]), "occupations", axes
     )
