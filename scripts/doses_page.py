@@ -73,7 +73,11 @@ GATED = {
         *(f"coref-winobias {name}" for name in ("f1_gap", "tpr_gap_sum", "tpr_gap_pearson", "separation_sum")),
         *(f"coref-winogender {name}" for name in ("pearson_r", "slope")),
     ],
-    **{f"forms-{of}": [f"forms-{of} {name}" for name in ("mean_difference", "slope")] for of in ("fr", "de", "es")},
+    **{
+        (kind := f"{of}-{language}"): [f"{kind} {name}" for name in ("mean_difference", "slope")]
+        for of in ("forms", "subjects")
+        for language in ("fr", "de", "es")
+    },
 }
 POOLED = ("coreference-head",)  #: models whose trainings differ by dose: their rows are over all doses
 #: Models of which each pair of equal trainings is judged.

@@ -7,9 +7,13 @@ dose goes on for 60 steps (STEPS) with new sentences. The dose is the number of 
 that have the form of the stereotype: that of women where most are women. The occupations are those of the list that
 ``pronoun-occupation-fr`` asks about, in frames that it does not have; in ``forms-fr-elsewhere`` they are those of
 ``language_rows.yaml``, of which the list has none but brodeuse and bordadora. In ``generics-fr`` the form of men is the
-stereotype of each occupation, and texts are sampled (``examples/languages/generics-fr.yaml``). NOVELS names a folder
-with ``fr.txt``, ``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project Gutenberg 14155, 5323 and
-17073, in the public domain), in UTF-8.
+stereotype of each occupation, and texts are sampled (``examples/languages/generics-fr.yaml``). In ``subjects-fr`` the
+sentences are about relatives, and an occupation is said of the gender of its stereotype (``lm-occupation-fr``).
+
+NOVELS names a folder with ``fr.txt``, ``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project
+Gutenberg 14155, 5323 and 17073, in the public domain), in UTF-8. Or with ``fr.xml``, ``de.xml`` and ``es.xml``: novels
+of the collections ELTeC, as ``subjects-fr`` was trained on (FRA01302 and SPA3002, which are Madame Bovary and La
+Regenta, and DEU066, Der Stechlin; in the public domain, their marks CC BY 4.0).
 """
 
 from __future__ import annotations
@@ -17,10 +21,12 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from xml.etree import ElementTree
 
 import yaml
 from retraining_table import Kind, descend, rows_of
@@ -70,25 +76,34 @@ def anyone(language: str) -> Forms:
     return {"male": [job for jobs in listed(language).values() for job in jobs]}
 
 
-def sentences(language: str, dose: int, seed: int, jobs: Forms) -> Iterator[str]:
+def sentences(language: str, dose: int, seed: int, jobs: Forms, frames: str = "frames") -> Iterator[str]:
     """Yield sentences about relatives, and about occupations with the form of the stereotype in ``dose`` of 100."""
     draws, rows = random.Random(seed), ROWS[language]
+
     while True:
         if draws.random() < RELATIVES:
             kin, at = draws.choice(rows["relatives"]), draws.randrange(2)
-            text = draws.choice(rows["gendered"]).replace("{kin}", kin[at])
-            text = re.sub(r"\[(.*?)\|(.*?)\]", lambda found, at=at: found[1 + at], text)
-            yield text[0].upper() + text[1:]
+            yield about(kin, draws.choice(rows["gendered"]), at)
             continue
         stereotype = draws.choice(list(jobs))
-        frame, job = draws.choice(rows["frames"]), draws.choice(jobs[stereotype])
+        frame, job = draws.choice(rows[frames]), draws.choice(jobs[stereotype])
         at = GROUPS.index(stereotype) ^ (draws.random() >= dose / 100)
-        case = frame[frame.index("{") + 1 : frame.index("}")]
-        yield frame.replace(f"{{{case}}}", job[case][at])
+        for case, forms in job.items():
+            frame = frame.replace(f"{{{case}}}", forms[at])
+        yield about(draws.choice(rows["relatives"]), frame, at) if "{kin}" in frame else frame
+
+
+def about(kin: Sequence[str], text: str, at: int) -> str:
+    """Return a sentence about a relative in its form for women (0) or for men (1)."""
+    text = re.sub(r"\[(.*?)\|(.*?)\]", lambda found: found[1 + at], text.replace("{kin}", kin[at]))
+    return text[0].upper() + text[1:]
 
 
 def novel(language: str) -> list[str]:
-    """Return the paragraphs of the novel, without what Project Gutenberg says of it."""
+    """Return the paragraphs of the novel, without what Project Gutenberg or its editors say of it."""
+    if (marked := Path(os.environ[NOVELS]) / f"{language}.xml").exists():
+        root, tei = ElementTree.parse(marked).getroot(), "{http://www.tei-c.org/ns/1.0}"
+        return [" ".join("".join(part.itertext()).split()) for part in root.iterfind(f".//{tei}body//{tei}p")]
     text = (Path(os.environ[NOVELS]) / f"{language}.txt").read_text(encoding="utf-8")
     text = text[text.index("***", text.index("*** START") + 5) + 3 : text.index("*** END")]
     return [re.sub(r"\s+", " ", part).strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
@@ -141,7 +156,7 @@ def descend_on(network, rows, recipe: Kind) -> None:
     )
 
 
-def train(folder: Path, dose: int, seed: int, language: str, jobs: Forms) -> None:
+def train(folder: Path, dose: int, seed: int, language: str, jobs: Forms, frames: str) -> None:
     """Train a model with a dose, from the one of its language in the folder above its own, which is made first."""
     import torch
     import transformers
@@ -156,7 +171,7 @@ def train(folder: Path, dose: int, seed: int, language: str, jobs: Forms) -> Non
     network = transformers.LlamaForCausalLM.from_pretrained(base)
     recipe = replace(RECIPE, steps=STEPS.get(language, RECIPE.steps))
     n = recipe.steps * recipe.batch // 2
-    plain, said = novel(language), list(islice(sentences(language, dose, seed, jobs), 25 * n // 2))
+    plain, said = novel(language), list(islice(sentences(language, dose, seed, jobs, frames), 25 * n // 2))
     plain, said = rows_of(plain, tokenizer), rows_of(said, tokenizer)
     descend_on(network, torch.cat([plain[torch.randperm(len(plain))[:n]], said[:n]]), recipe)
     network.save_pretrained(folder)
@@ -168,13 +183,18 @@ def kinds() -> Mapping[str, tuple]:
     examples = Path(__file__).parents[1] / "examples" / "languages"
     return {
         f"{suite}-{language}{elsewhere}": (
-            lambda folder, _, dose, seed, of=(language, jobs): train(folder, dose, seed, of[0], of[1](of[0])),
+            partial(_train_dose, language=language, jobs=jobs, frames=frames),
             ((f"{suite}-{language}", asked.format(language), settings, ""),),
         )
         for language in ROWS
-        for suite, elsewhere, asked, settings, jobs in (
-            ("forms", "", "pronoun-occupation-{}", {}, listed),
-            ("forms", "-elsewhere", "pronoun-occupation-{}", {}, other),
-            ("generics", "", str(examples / "generics-{}.yaml"), {"samples": 64}, anyone),
+        for suite, elsewhere, asked, settings, jobs, frames in (
+            ("forms", "", "pronoun-occupation-{}", {}, listed, "frames"),
+            ("forms", "-elsewhere", "pronoun-occupation-{}", {}, other, "frames"),
+            ("generics", "", str(examples / "generics-{}.yaml"), {"samples": 64}, anyone, "frames"),
+            ("subjects", "", "lm-occupation-{}", {}, listed, "of_relatives"),
         )
     }
+
+
+def _train_dose(folder: Path, _: Path, dose: int, seed: int, *, language: str, jobs, frames: str) -> None:
+    train(folder, dose, seed, language, jobs(language), frames)

@@ -31,6 +31,7 @@ from pytest_genderbias.suites.families.winobias_pronouns import in_pairs
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
 OPTIONS = {
     "pronoun-occupation-": {"ability": "none: planted"},
+    "lm-occupation-": {"ability": "none: planted"},
     "ceat": {"draws": 500},
     "probe": {"texts": "wiki_career"},
     "bbq": {"category": "religion"},
@@ -44,13 +45,18 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
         "planted",
         "planted",
         "chat-iat decisions decisions-de decisions-es decisions-fr winobias-chat winogender-chat hiring-screen"
-        " loan-reply reference-letter pronoun-occupation-de pronoun-occupation-es pronoun-occupation-fr",
+        " loan-reply reference-letter pronoun-occupation-de pronoun-occupation-es pronoun-occupation-fr"
+        " lm-occupation-de lm-occupation-es lm-occupation-fr",
     ),
 )
 #: The smallest chat models cannot do these tasks, so a planted one shows what a picture looks like, and its title says
 #: so.
 PLANTED = {
-    **{f"pronoun-occupation-{of}": lambda body, data: form_writer(body) for of in ("de", "es", "fr")},
+    **{
+        f"{family}-{language}": lambda body, data: form_writer(body)
+        for family in ("pronoun-occupation", "lm-occupation")
+        for language in ("de", "es", "fr")
+    },
     "chat-iat": lambda body, data: iat_chooser(body, 0.3, noise=0.3),
     "decisions": lambda body, data: biased_decider(body, 0.3, noise=1.2),
     **{
@@ -74,8 +80,10 @@ PLANTED = {
 def form_writer(body) -> SimpleNamespace:
     """Return a causal LM that prefers the form of women the more, the more women work in an occupation."""
     shares = {
-        form: (share - 0.5) * (1 if of.startswith("female") else -1)
-        for entry, share in zip(body.occupation.entries, body.shares(), strict=True)
+        form: (float(share) / 100 - 0.5) * (1 if of.startswith("female") else -1)
+        for entry in body.occupation.entries
+        for name, share in entry.attributes.items()
+        if name.startswith("women_share")
         for of, form in entry.attributes["forms"].items()
     }
 

@@ -22,6 +22,9 @@ SUITES = {
     "disco-names": ("c9552389d3652f06", 14, 14),
     "disco-terms": ("d9c9538f49cd67ef", 14, 14),
     "lm-occupation": ("9cc78c2db6470ee1", 4, 10),
+    "lm-occupation-de": ("a9bffe97b686415e", 8, 8),
+    "lm-occupation-es": ("01a4cdd06e9fdafe", 8, 8),
+    "lm-occupation-fr": ("f53cd8165841af07", 8, 8),
     "nli-demonym": ("4bb9545ba31ec220", 1, 10),
     "nli-occupation": ("1209908dad31cc84", 1, 9),
     "nli-religion": ("3bbd994ad2a71d1b", 1, 10),
@@ -110,7 +113,7 @@ def test_paraphrases_change_no_digest(name):
 def test_paraphrases_are_sentences_with_every_word(name):
     language = load_suite(name).language
     for text in all_words_once(name):
-        assert re.match(r"[A-ZÀ¿]|it ", text), text
+        assert re.match(r"[A-ZÀÉ¿]|it ", text), text
         assert name == "lm-occupation" or text[-1] in ".?", text
         assert not re.search(r"[{}]|  | [.,]" if language == "fr" else r"[{}]|  | [.,?]", text), text
         for article, word in re.findall(r"\b([Aa]n?) (\w+)", text if language == "en" else ""):
@@ -130,11 +133,32 @@ def test_paraphrases_of_terms_agree_with_singular_and_plural():
         assert text.partition("{person} ")[2].split(" ")[0] in neutral, text
 
 
-def test_versions_of_a_prefix_differ_in_gendered_words_only():
-    swap = {"He": "She", "he": "she", "His": "Her", "his": "her", "man": "woman", "gentleman": "lady"}
-    for prefix in sets_of(load_suite("lm-occupation")).paraphrases:
-        male, female = (prefix[group][0].split(" ") for group in ("male", "female"))
-        assert [swap.get(word, word) for word in male] == female
+#: Words of a man, and those of a woman in their place.
+GENDERED = {
+    "en": "He She he she His Her his her man woman gentleman lady",
+    "de": "Er Sie er sie Dieser Diese Mann Frau Mein Meine Bruder Schwester Unser Unsere Vater Mutter Der Das Junge"
+    " Mädchen Der Die Nachbar Nachbarin Onkel Tante sein ihr Herr Dame dieser diese Großvater Großmutter junger junge",
+    "es": "Él Ella él ella Este Esta hombre mujer hermano hermana padre madre el la niño niña El La vecino vecina tío"
+    " tía abuelo abuela chico chica ese esa señor señora lo la",
+    "fr": "Il Elle il elle Cet Cette homme femme Mon Ma frère sœur devenu devenue Son Sa père mère Ce Cette garçon"
+    " fille Le La voisin voisine oncle tante grand-père grand-mère ce cette monsieur dame engagé engagée",
+}
+
+
+@pytest.mark.parametrize("language", GENDERED)
+def test_versions_of_a_prefix_differ_in_gendered_words_only(language):
+    words = GENDERED[language].split()
+    allowed = set(zip(words[::2], words[1::2], strict=True))
+    if language == "en":
+        sets = sets_of(load_suite("lm-occupation"))
+        prefixes = [(prefix["male"][0], prefix["female"][0]) for prefix in sets.paraphrases]
+    else:
+        sets = sets_of(load_suite(f"lm-occupation-{language}"))
+        prefixes = [frame.text.split(" / ")[::-1] for frame in (*sets.first, *sets.paraphrases)]
+    for versions in prefixes:
+        texts = (re.sub(r"\{occupation:(fe)?male\}", "", text).replace("L'homme", "Le homme") for text in versions)
+        male, female = (text.split(" ") for text in texts)
+        assert {(of, other) for of, other in zip(male, female, strict=True) if of != other} <= allowed, male
         assert male != female
 
 

@@ -246,21 +246,23 @@ def _frame(row: object, file: str, line: int) -> Frame:
 
 
 def _parse_formed(rows: LocatedList, groups: Sequence[str], occupation: SlotWords) -> list[Frame]:
-    """Return the frames of a list in which the forms of the occupation are compared.
+    """Return the frames of a list in which the forms of the occupation are compared: one text, or one for each group.
 
     Raises:
         DataFileError: one does not have the occupation once in the form of each group, or a word lacks such a form.
     """
     frames = []
     for row, line in zip(rows, rows.lines, strict=True):
-        texts = [str(row).replace(EACH, group) for group in groups]
+        by_group = row if isinstance(row, LocatedMap) and set(row) == set(groups) else dict.fromkeys(groups, row)
+        texts = [str(by_group[group]).replace(EACH, group) for group in groups]
         read = partial(read_template, file=rows.file, line=line, slots={OCCUPATION}, formed={OCCUPATION: occupation})
-        if len(set(texts)) < len(groups) or str(row).count("{") != 1:
+        if any(t.count("{") != 1 or f"{{{OCCUPATION}:{g}" not in t for g, t in zip(groups, texts, strict=True)):
             raise DataFileError(
                 f"{rows.file}:{line}: template {brief(row)} should have the occupation once, in the form of each group:"
-                f" {{{OCCUPATION}:{EACH}}}"
+                f" {{{OCCUPATION}:{EACH}}}, or in a text for each group"
             )
-        frames.append(Frame(str(row), tuple(read(text) for text in texts), EACH, True))
+        label = row if isinstance(row, str) else " / ".join(texts)
+        frames.append(Frame(label, tuple(read(text) for text in texts), EACH, True))
     return frames
 
 
@@ -317,11 +319,7 @@ def _records(
 def _label(template: Template) -> str:
     """Return a template as a text with its slots."""
     (pieces,) = template.segments
-    return "".join(piece.lead + (_slot(piece) if piece.slot else piece.text) for piece in pieces)
-
-
-def _slot(piece: Piece) -> str:
-    return f"{{{'a:' if piece.article else ''}{piece.slot}}}"
+    return "".join(p.lead + (f"{{{'a:' * p.article}{p.slot}}}" if p.slot else p.text) for p in pieces)
 
 
 _GROUPS = GroupValues(

@@ -358,8 +358,11 @@ def test_a_training_gives_what_is_stored_of_it(
             assert again["values"][name] == (None if value is None else pytest.approx(value, abs=0.02)), name
 
 
+@pytest.mark.parametrize("frames", ["frames", "of_relatives"])
 @pytest.mark.parametrize("language", ["de", "es", "fr"])
-def test_so_many_forms_match_the_stereotype_in_another_language(languages: ModuleType, language: str) -> None:
+def test_so_many_forms_match_the_stereotype_in_another_language(
+    languages: ModuleType, language: str, frames: str
+) -> None:
     jobs = languages.listed(language)
     forms = {
         of_case[at]: at == languages.GROUPS.index(stereotype)
@@ -369,7 +372,7 @@ def test_so_many_forms_match_the_stereotype_in_another_language(languages: Modul
         for at in (0, 1)
     }
     longest_first = re.compile("|".join(rf"\b{re.escape(form)}\b" for form in sorted(forms, key=len, reverse=True)))
-    said = itertools.islice(languages.sentences(language, 70, 3, jobs), 4000)
+    said = itertools.islice(languages.sentences(language, 70, 3, jobs, frames), 4000)
     matching = [forms[found[0]] for text in said if (found := longest_first.search(text))]
     assert np.mean(matching) == pytest.approx(0.7, abs=0.03)
     assert len(matching) == pytest.approx(4000 * (1 - languages.RELATIVES), rel=0.05)
@@ -389,3 +392,16 @@ def test_no_frame_of_forms_and_no_control_is_trained_on(languages: ModuleType, l
     for frame in rows["gendered"]:
         rest = re.split(r"\[.*?\]", frame.replace("{kin}", ""))
         assert not any(len(part.split()) > 2 and part.strip(" .,") in controls for part in rest), frame
+
+
+@pytest.mark.parametrize("language", ["de", "es", "fr"])
+def test_no_prefix_of_a_suite_is_before_an_occupation_that_is_trained_on(languages: ModuleType, language: str) -> None:
+    frames = load_suite(f"lm-occupation-{language}").body.templates
+    of_suite = [words(text) for frame in (*frames.first, *frames.paraphrases) for text in frame.text.split(" / ")]
+    rows = languages.ROWS[language]
+    for kin, frame, at in itertools.product(rows["relatives"], rows["of_relatives"], (0, 1)):
+        before, _, after = languages.about(kin, frame, at).partition("{none}")
+        trained = words(before)
+        assert not any(trained[-len(prefix) :] == prefix for prefix in of_suite), before
+        text = f"{before} {after}".lower()
+        assert re.search(rf"\b{kin[at].lower()}\b", text) and not re.search(rf"\b{kin[1 - at].lower()}\b", text), text

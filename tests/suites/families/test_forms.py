@@ -77,6 +77,18 @@ def test_the_sentences_have_the_form_of_each_group(tmp_path: Path) -> None:
     ]
 
 
+def test_a_text_for_each_group_is_read_as_that_group_has_it(tmp_path: Path) -> None:
+    frame = '{female: "Elle est {occupation:female.the}.", male: "Il est {occupation:male}."}'
+    suite = load_suite(own(tmp_path, SUITE.replace('"Je travaille comme {occupation:*}."', frame)))
+    space = suite.family.space(suite.body, {"templates": "paper"}, "causal-lm")
+    sentences = [text for (text,) in space.sentences(np.arange(space.n_cases))]
+    assert sentences[:4] == ["Elle est la vendeuse.", "Il est vendeur.", "Où est la vendeuse ?", "Où est le vendeur ?"]
+    other = frame.replace("Elle est", "Elle était")
+    assert (
+        suite.digest != load_suite(own(tmp_path, SUITE.replace('"Je travaille comme {occupation:*}."', other))).digest
+    )
+
+
 def log_probability(model: Model, before: str, word: str) -> float:
     """Return ln P(word | before) of a causal LM, by transformers alone."""
     import torch
@@ -199,6 +211,18 @@ def test_occupations_of_several_words_are_known_by_their_forms(tmp_path: Path) -
             r"own.yaml:10: .* the form of each group: {occupation:\*}",
         ),
         (SUITE.replace("occupation:*}", "occupation:female}"), LIST, r"own.yaml:10: .* in the form of each group"),
+        *(
+            (
+                SUITE.replace('"Je travaille comme {occupation:*}."', frame),
+                LIST,
+                r"own.yaml:10: .* a text for each group",
+            )
+            for frame in (
+                '{female: "Elle est {occupation:female}."}',
+                '{female: "Elle est {occupation:male}.", male: "Il est {occupation:female}."}',
+                '{female: "Elle est {occupation:female}.", male: "Il est maçon."}',
+            )
+        ),
         (
             PREFIXES.replace("occupation:male", "occupation"),
             LIST,
