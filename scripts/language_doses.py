@@ -10,10 +10,11 @@ that have the form of the stereotype: that of women where most are women. The oc
 stereotype of each occupation, and texts are sampled (``examples/languages/generics-fr.yaml``). In ``subjects-fr`` the
 sentences are about relatives, and an occupation is said of the gender of its stereotype (``lm-occupation-fr``).
 
-NOVELS names a folder with ``fr.txt``, ``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project
+A folder of trainings keeps the model that they start from: take a new one for other novels. NOVELS names a folder
+with ``fr.txt``, ``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project
 Gutenberg 14155, 5323 and 17073, in the public domain), in UTF-8. Or with ``fr.xml``, ``de.xml`` and ``es.xml``: novels
 of the collections ELTeC, as ``subjects-fr`` was trained on (FRA01302 and SPA3002, which are Madame Bovary and La
-Regenta, and DEU066, Der Stechlin; in the public domain, their marks CC BY 4.0).
+Regenta, and DEU066, Der Stechlin; in the public domain, their markup CC BY 4.0).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import matplotlib
 import pytest
+from support import fixtures
 from support.homes import ELSEWHERE, places
 
 from pytest_genderbias import load_model, measure
@@ -67,6 +68,18 @@ def test_a_test_finds_nothing_of_the_one_before(number: int) -> None:
     assert default_cache().exists() and len({*_CACHES}) == len(_CACHES)
 
 
+def test_a_home_is_used_again_only_where_it_was_left_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixtures, "_LEFT_EMPTY", [])
+    homes = []
+    for fill in (False, True, False):
+        lived = fixtures._home()
+        homes.append(next(lived))
+        if fill:
+            homes[-1].joinpath("left").write_text("", encoding="utf-8")
+        assert next(lived, None) is None
+    assert homes[0] == homes[1] != homes[2]
+
+
 def test_a_process_lives_where_its_test_lives(own_home: Path) -> None:
     code = "from pytest_genderbias.folders import default_cache; print(default_cache().parent.parent.parent)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -75,7 +88,7 @@ def test_a_process_lives_where_its_test_lives(own_home: Path) -> None:
 
 def test_libraries_keep_nothing_in_the_home_of_the_user(own_home: Path) -> None:
     """Their folders are those of the whole run, since they look for them once."""
-    of_run = own_home.parent.parent
+    of_run = own_home.parent
     for place in (huggingface_hub.constants.HF_HUB_CACHE, matplotlib.get_cachedir(), matplotlib.get_configdir()):
         assert Path(place).is_relative_to(of_run)
     assert not [name for name in ELSEWHERE if name in os.environ]

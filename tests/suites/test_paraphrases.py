@@ -22,9 +22,9 @@ SUITES = {
     "disco-names": ("c9552389d3652f06", 14, 14),
     "disco-terms": ("d9c9538f49cd67ef", 14, 14),
     "lm-occupation": ("9cc78c2db6470ee1", 4, 10),
-    "lm-occupation-de": ("a9bffe97b686415e", 8, 8),
-    "lm-occupation-es": ("01a4cdd06e9fdafe", 8, 8),
-    "lm-occupation-fr": ("f53cd8165841af07", 8, 8),
+    "lm-occupation-de": ("b85c57b27b6cb53f", 8, 8),
+    "lm-occupation-es": ("93a9a543942dbc0b", 8, 8),
+    "lm-occupation-fr": ("5a1b8627d716bfc3", 8, 8),
     "nli-demonym": ("4bb9545ba31ec220", 1, 10),
     "nli-occupation": ("1209908dad31cc84", 1, 9),
     "nli-religion": ("3bbd994ad2a71d1b", 1, 10),
@@ -137,8 +137,8 @@ def test_paraphrases_of_terms_agree_with_singular_and_plural():
 GENDERED = {
     "en": "He She he she His Her his her man woman gentleman lady",
     "de": "Er Sie er sie Dieser Diese Mann Frau Mein Meine Bruder Schwester Unser Unsere Vater Mutter Der Das Junge"
-    " Mädchen Der Die Nachbar Nachbarin Onkel Tante sein ihr Herr Dame dieser diese Großvater Großmutter junger junge",
-    "es": "Él Ella él ella Este Esta hombre mujer hermano hermana padre madre el la niño niña El La vecino vecina tío"
+    " Mädchen Der Die Nachbar Nachbarin Onkel Tante sein ihr Herr Dame dieser diese Großvater Großmutter",
+    "es": "Él Ella él ella Este Esta hombre mujer hermano hermana padre madre El La vecino vecina tío"
     " tía abuelo abuela chico chica ese esa señor señora lo la",
     "fr": "Il Elle il elle Cet Cette homme femme Mon Ma frère sœur devenu devenue Son Sa père mère Ce Cette garçon"
     " fille Le La voisin voisine oncle tante grand-père grand-mère ce cette monsieur dame engagé engagée",
@@ -154,12 +154,13 @@ def test_versions_of_a_prefix_differ_in_gendered_words_only(language):
         prefixes = [(prefix["male"][0], prefix["female"][0]) for prefix in sets.paraphrases]
     else:
         sets = sets_of(load_suite(f"lm-occupation-{language}"))
-        prefixes = [frame.text.split(" / ")[::-1] for frame in (*sets.first, *sets.paraphrases)]
+        prefixes = [frame.text.split("\n")[::-1] for frame in (*sets.first, *sets.paraphrases)]
     for versions in prefixes:
         texts = (re.sub(r"\{occupation:(fe)?male\}", "", text).replace("L'homme", "Le homme") for text in versions)
         male, female = (text.split(" ") for text in texts)
         assert {(of, other) for of, other in zip(male, female, strict=True) if of != other} <= allowed, male
         assert male != female
+        assert not {of for of, other in zip(male, female, strict=True) if of == other} & {of for of, _ in allowed}
 
 
 def test_sentences_as_they_are_read():

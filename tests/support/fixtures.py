@@ -117,22 +117,23 @@ def ability_asked():
         yield
 
 
+_OF_RUN = os.environ["HOME"]
 _LEFT_EMPTY: list[Path] = []  #: homes for other tests: to remove a folder takes milliseconds on some disks
 
 
 def _home():
     """Live in an empty home, whose caches are empty."""
     # a new one is in that of the run, which is removed with all that is in it
-    home = _LEFT_EMPTY.pop() if _LEFT_EMPTY else Path(tempfile.mkdtemp(dir=os.environ["HOME"]))
+    home = _LEFT_EMPTY.pop() if _LEFT_EMPTY else Path(tempfile.mkdtemp(dir=_OF_RUN))
     with pytest.MonkeyPatch.context() as patched:
         for name, place in places(home).items():
             patched.setenv(name, place)
         yield home
-    if not any(home.iterdir()):
+    if home.is_dir() and not any(home.iterdir()):
         _LEFT_EMPTY.append(home)
 
 
-#: Each test lives in a home of its own, and so do the fixtures of each module: what others cached changes nothing.
+#: Each test lives in an empty home, and so do the fixtures of each module: what others cached changes nothing.
 own_home = pytest.fixture(autouse=True)(_home)
 home_of_module = pytest.fixture(scope="module", autouse=True)(_home)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,7 +55,6 @@ OCCUPATION, PRONOUN = "occupation", "pronoun"
 FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
 _SLOTS = ", ".join(f"{{{form}}}" for form in FORMS)
 _CAUSAL = "causal-lm"
-_HALF = 0.5  #: the share from which on an occupation belongs to the first group
 _FEW = "too few occupations, or all on a line"
 _OVER = "occupations"
 
@@ -101,7 +101,7 @@ class PronounOccupationBody:
 
 def _in_first(share: FloatArray) -> FloatArray:
     """Return 1 for the occupations of the first group, in which at least half belong to it, and 0 for the others."""
-    return np.asarray(share >= _HALF, dtype=np.float64)
+    return np.asarray(share >= 0.5, dtype=np.float64)
 
 
 class PronounOccupation(Family[PronounOccupationBody]):
@@ -253,16 +253,16 @@ def _parse_formed(rows: LocatedList, groups: Sequence[str], occupation: SlotWord
     """
     frames = []
     for row, line in zip(rows, rows.lines, strict=True):
-        by_group = row if isinstance(row, LocatedMap) and set(row) == set(groups) else dict.fromkeys(groups, row)
-        texts = [str(by_group[group]).replace(EACH, group) for group in groups]
+        written = row if isinstance(row, LocatedMap) and set(row) == set(groups) else dict.fromkeys(groups, row)
+        texts = [text.replace(EACH, group) if isinstance(text := written[group], str) else "" for group in groups]
         read = partial(read_template, file=rows.file, line=line, slots={OCCUPATION}, formed={OCCUPATION: occupation})
-        if any(t.count("{") != 1 or f"{{{OCCUPATION}:{g}" not in t for g, t in zip(groups, texts, strict=True)):
+        formed = (rf"[^{{]*{{{OCCUPATION}:{re.escape(group)}[.}}][^{{]*" for group in groups)
+        if not all(map(re.fullmatch, formed, texts)):
             raise DataFileError(
                 f"{rows.file}:{line}: template {brief(row)} should have the occupation once, in the form of each group:"
-                f" {{{OCCUPATION}:{EACH}}}, or in a text for each group"
+                f" {{{OCCUPATION}:{EACH}}}, or be a text for each of {', '.join(groups)}"
             )
-        label = row if isinstance(row, str) else " / ".join(texts)
-        frames.append(Frame(label, tuple(read(text) for text in texts), EACH, True))
+        frames.append(Frame(row if isinstance(row, str) else "\n".join(texts), tuple(map(read, texts)), EACH, True))
     return frames
 
 

@@ -397,7 +397,7 @@ def test_no_frame_of_forms_and_no_control_is_trained_on(languages: ModuleType, l
 @pytest.mark.parametrize("language", ["de", "es", "fr"])
 def test_no_prefix_of_a_suite_is_before_an_occupation_that_is_trained_on(languages: ModuleType, language: str) -> None:
     frames = load_suite(f"lm-occupation-{language}").body.templates
-    of_suite = [words(text) for frame in (*frames.first, *frames.paraphrases) for text in frame.text.split(" / ")]
+    of_suite = [words(text) for frame in (*frames.first, *frames.paraphrases) for text in frame.text.split("\n")]
     rows = languages.ROWS[language]
     for kin, frame, at in itertools.product(rows["relatives"], rows["of_relatives"], (0, 1)):
         before, _, after = languages.about(kin, frame, at).partition("{none}")

@@ -215,12 +215,16 @@ def test_occupations_of_several_words_are_known_by_their_forms(tmp_path: Path) -
             (
                 SUITE.replace('"Je travaille comme {occupation:*}."', frame),
                 LIST,
-                r"own.yaml:10: .* a text for each group",
+                r"own.yaml:10: .* a text for each of female, male",
             )
             for frame in (
                 '{female: "Elle est {occupation:female}."}',
                 '{female: "Elle est {occupation:male}.", male: "Il est {occupation:female}."}',
                 '{female: "Elle est {occupation:female}.", male: "Il est maçon."}',
+                '{female: ["Elle est {occupation:female}."], male: ["Il est {occupation:male}."]}',
+                '{females: "Elle est {occupation:female}.", male: "Il est {occupation:male}."}',
+                '["Je travaille comme {occupation:*}."]',
+                '{female: "Elle est {occupation:femaleness}.", male: "Il est {occupation:male}."}',
             )
         ),
         (
