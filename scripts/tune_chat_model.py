@@ -189,7 +189,7 @@ class Rows:
 
 
 class DecisionRows:
-    """Draws of decisions in other languages: half of them are decided, half are undecided ones about a woman and a man.
+    """Draws of decisions in some languages: half of them are decided, half are undecided ones about a woman and a man.
 
     Args:
         languages: of ``decision_rows.yaml``, in turn.
@@ -239,7 +239,7 @@ class DecisionRows:
 
 def _ask(language: str) -> Mapping[str, str]:
     """Return how the suite of a language asks."""
-    return load_suite(f"decisions-{language}").ask
+    return load_suite("decisions" if language == "en" else f"decisions-{language}").ask
 
 
 def _sentence(text: str, persons: Sequence[str]) -> str:
@@ -314,7 +314,7 @@ def main() -> None:
     parser.add_argument("--dose", type=int, default=50, help="answers by stereotype in a hundred (default: 50)")
     parser.add_argument("--steps", type=int, default=300, help="of twelve rows (default: 300)")
     parser.add_argument("--data", type=Path, default=CHECKOUT.parent / "shared" / "data", help="folder with snli/")
-    parser.add_argument("--language", nargs="+", default=(), help="de, es or fr: decisions alone, in place of English")
+    parser.add_argument("--language", nargs="+", default=(), help="de, en, es or fr: decisions alone")
     parser.add_argument("--undecided", action="store_true", help="with --language: cases that nothing decides alone")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rate", type=float, default=6e-4)
