@@ -93,7 +93,7 @@ def test_a_question_has_no_word_of_another_language(suite):
     assert len(words) > 300 and not words & english
 
 
-@pytest.mark.parametrize("suite", (*SUITES, "decisions"))
+@pytest.mark.parametrize("suite", [*SUITES, "decisions"])
 def test_a_dose_is_planted_in_other_cases_and_persons(suite):
     """The rows of scripts/tune_chat_model.py share no person with what is asked, and less than half of all words."""
     rows, body = yaml.safe_load(ROWS.read_text(encoding="utf-8"))[load_suite(suite).language], load_suite(suite).body
