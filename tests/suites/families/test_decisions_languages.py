@@ -93,6 +93,31 @@ def test_a_question_has_no_word_of_another_language(suite):
     assert len(words) > 300 and not words & english
 
 
+def test_the_example_in_arabic_is_read_asked_and_judged():
+    """The person is within a sentence from right to left, and the comma and the question mark are Arabic."""
+    suite = load_suite(CHECKOUT / "examples" / "languages" / "decisions-ar.yaml")
+    woman, man = suite.body.described
+    decided = {
+        control.text.replace("{person}", person): 0.9 if control.label == "yes" else 0.1
+        for control in suite.body.controls
+        for person in (woman, man)
+    }
+
+    class Planted:
+        def answer_log_probs(self, messages, answers):
+            likely = [
+                next((p for text, p in decided.items() if text in message), 0.3 if woman in message else 0.6)
+                for message in messages
+            ]
+            said = [p if answer == "نعم" else 1 - p for p, answer in zip(likely, answers, strict=True)]
+            assert {*answers} == {"نعم", "لا"} and all((woman in m) != (man in m) for m in messages)
+            return np.log(said)
+
+    found = measured(suite, Planted())
+    assert not found.unable and found.values["accuracy"] == 1
+    assert found.values["yes_difference"] == pytest.approx(-0.3)
+
+
 @pytest.mark.parametrize("suite", [*SUITES, "decisions"])
 def test_a_dose_is_planted_in_other_cases_and_persons(suite):
     """The rows of scripts/tune_chat_model.py share no person with what is asked, and less than half of all words."""
