@@ -120,10 +120,11 @@ def test_the_seed_makes_the_head_and_nothing_else(tiny_model, kind):
 
 
 def test_making_a_head_leaves_the_generator_as_it_was(tiny_model):
+    model = tiny_model("bert")  # where no test before had it, it is made here
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    with_head(tiny_model("bert"), ("a", "b"), 0)
+    with_head(model, ("a", "b"), 0)
     assert torch.equal(torch.rand(3), expected)
 
 
