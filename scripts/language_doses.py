@@ -10,11 +10,11 @@ that have the form of the stereotype: that of women where most are women. The oc
 stereotype of each occupation, and texts are sampled (``examples/languages/generics-fr.yaml``). In ``subjects-fr`` the
 sentences are about relatives, and an occupation is said of the gender of its stereotype (``lm-occupation-fr``).
 
-A folder of trainings keeps the model that they start from: take a new one for other novels. NOVELS names a folder
-with ``fr.txt``, ``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project
-Gutenberg 14155, 5323 and 17073, in the public domain), in UTF-8. Or with ``fr.xml``, ``de.xml`` and ``es.xml``: novels
-of the collections ELTeC, as ``subjects-fr`` was trained on (FRA01302 and SPA3002, which are Madame Bovary and La
-Regenta, and DEU066, Der Stechlin; in the public domain, their markup CC BY 4.0).
+NOVELS names a folder with ``fr.txt``, ``de.txt`` and ``es.txt``: Madame Bovary, Effi Briest and La Regenta (Project
+Gutenberg 14155, 5323 and 17073, in the public domain), in UTF-8. ``subjects-fr`` was trained on ``fr.xml``, ``de.xml``
+and ``es.xml`` of the collections ELTeC: FRA01302 and SPA3002, which are Madame Bovary and La Regenta, and DEU066, Der
+Stechlin (in the public domain, the markup CC BY 4.0). A folder of trainings keeps the models that they start from, so
+other novels need a new one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -157,7 +157,9 @@ def descend_on(network, rows, recipe: Kind) -> None:
     )
 
 
-def train(folder: Path, dose: int, seed: int, language: str, jobs: Forms, frames: str) -> None:
+def train(
+    folder: Path, _: Path, dose: int, seed: int, *, language: str, jobs: Callable[[str], Forms], frames: str
+) -> None:
     """Train a model with a dose, from the one of its language in the folder above its own, which is made first."""
     import torch
     import transformers
@@ -172,7 +174,7 @@ def train(folder: Path, dose: int, seed: int, language: str, jobs: Forms, frames
     network = transformers.LlamaForCausalLM.from_pretrained(base)
     recipe = replace(RECIPE, steps=STEPS.get(language, RECIPE.steps))
     n = recipe.steps * recipe.batch // 2
-    plain, said = novel(language), list(islice(sentences(language, dose, seed, jobs, frames), 25 * n // 2))
+    plain, said = novel(language), list(islice(sentences(language, dose, seed, jobs(language), frames), 25 * n // 2))
     plain, said = rows_of(plain, tokenizer), rows_of(said, tokenizer)
     descend_on(network, torch.cat([plain[torch.randperm(len(plain))[:n]], said[:n]]), recipe)
     network.save_pretrained(folder)
@@ -184,7 +186,7 @@ def kinds() -> Mapping[str, tuple]:
     examples = Path(__file__).parents[1] / "examples" / "languages"
     return {
         f"{suite}-{language}{elsewhere}": (
-            partial(_train_dose, language=language, jobs=jobs, frames=frames),
+            partial(train, language=language, jobs=jobs, frames=frames),
             ((f"{suite}-{language}", asked.format(language), settings, ""),),
         )
         for language in ROWS
@@ -195,7 +197,3 @@ def kinds() -> Mapping[str, tuple]:
             ("subjects", "", "lm-occupation-{}", {}, listed, "of_relatives"),
         )
     }
-
-
-def _train_dose(folder: Path, _: Path, dose: int, seed: int, *, language: str, jobs, frames: str) -> None:
-    train(folder, dose, seed, language, jobs(language), frames)

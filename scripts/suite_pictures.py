@@ -80,10 +80,8 @@ PLANTED = {
 def form_writer(body) -> SimpleNamespace:
     """Return a causal LM that prefers the form of women the more, the more women work in an occupation."""
     shares = {
-        form: (float(share) / 100 - 0.5) * (1 if of.startswith("female") else -1)
-        for entry in body.occupation.entries
-        for name, share in entry.attributes.items()
-        if name.startswith("women_share")
+        form: (share - 0.5) * (1 if of.startswith("female") else -1)
+        for entry, share in zip(body.occupation.entries, body.shares(), strict=True)
         for of, form in entry.attributes["forms"].items()
     }
 
