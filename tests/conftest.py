@@ -43,12 +43,24 @@ def pytest_ignore_collect(config):
     return True
 
 
-def pytest_collection_finish():
-    """Spare the garbage collector the modules and the tests, which stay until the end."""
+def _spare_collector():
+    """Free what is garbage, and leave all else out of later collections: by then it is what stays until the end."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish():
+    """Leave the modules and the tests out of collections, and collect less often."""
+    _spare_collector()
     gc.set_threshold(20_000)  # the usual 700 are made many times over in each test
     gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Leave what the tests of a file have left out of collections. Runs that release a model collect each time."""
+    if nextitem is None or nextitem.path != item.path:
+        _spare_collector()
 
 
 def pytest_collection_modifyitems(config, items):
