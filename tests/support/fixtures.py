@@ -38,6 +38,7 @@ if find_spec("accelerate"):  # which looks for the same absent packages at each 
         imports._is_package_available = cache(imports._is_package_available)
     memory = import_module("accelerate.utils.memory")
     memory.gc = SimpleNamespace(collect=lambda: 0)  # walks all that tests have left, before each training
+os.fsync = lambda handle: None  # what a test writes need not outlive a power cut, and some disks take 7 ms for it
 abilities.leave_unasked()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.
