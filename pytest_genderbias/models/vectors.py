@@ -8,7 +8,7 @@ import struct
 import zipfile
 import zlib
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -53,7 +53,7 @@ class WordVectors(Backend):
     """The vectors of words.
 
     ``words``: the row of each word, in the order of the rows. ``matrix``: shape (len(words), d), float32.
-    ``fingerprint``: SHA-256 over the bytes of the whole file, whatever part of it is kept, and of the vocabulary file.
+    ``fingerprint``: SHA-256 over the bytes of the file and of the vocabulary file.
     ``lowercased``: no word of the file has a capital letter, as in GloVe 6B. Only then is "Mary" looked up as "mary",
     because in a cased vocabulary "Mark" differs from "mark".
     """
@@ -123,7 +123,7 @@ def looks_like_vectors(path: Path) -> bool:
     return form in (".txt", ".vec", ".npz") or _vocabulary_beside(path) is not None
 
 
-def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVectors:
+def read_vectors(path: Path) -> WordVectors:
     r"""Read word vectors.
 
     Forms, by the name of the file:
@@ -136,15 +136,9 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
       first existing file of ``STEM.vocab.txt`` (one per line), ``STEM.vocab.json`` (a list), ``vocab.txt`` and
       ``vocab.json``.
 
-    A text file is streamed: only the rows that are kept are parsed. The checks are: in every line the encoding, the
-    word and the count of numbers; the number of lines that a word2vec file announces; in the rows that are kept, that
-    each number is finite and no word is repeated. A word of a text file may contain spaces (``. . .`` in GloVe 840B) if
-    the extra fields of its line are not numbers.
-
-    Args:
-        path: The file.
-        wanted: The words whose vectors are kept, as they are and in lower case; the file need not have them all.
-            ``None``: all.
+    The checks are: in every line the encoding, the word and the count of numbers; the number of lines that a word2vec
+    file announces; that each number is finite and no word is repeated. A word of a text file may contain spaces
+    (``. . .`` in GloVe 840B) if the extra fields of its line are not numbers.
 
     Raises:
         ModelError: the file is missing, truncated, in another format, or fails a check above; it has no vectors; words
@@ -156,9 +150,9 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "small.vec")
     ...     _ = path.write_text("3 2\nshe 1 0\nhe 0 1\nnurse 2 0.5\n")
-    ...     vectors = read_vectors(path, wanted=["She", "nurse", "pilot"])
+    ...     vectors = read_vectors(path)
     >>> dict(vectors.words), vectors.matrix.tolist(), vectors.lowercased
-    ({'she': 0, 'nurse': 1}, [[1.0, 0.0], [2.0, 0.5]], True)
+    ({'she': 0, 'he': 1, 'nurse': 2}, [[1.0, 0.0], [0.0, 1.0], [2.0, 0.5]], True)
     """
     form = _form(path)
     if form is None:
@@ -166,11 +160,9 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
             f"{path}: the name of a file of word vectors ends in .txt, .vec (each also with .gz), .npz, .npy or"
             " .safetensors"
         )
-    forms = {form for word in wanted or () for form in (word, normal_form(word))}
-    keep = None if wanted is None else {*forms, *(form.lower() for form in forms)}
     try:
         open_regular(path).close()
-        return _read_array(path, form, keep) if form in _ARRAYS else _read_text(path, keep)
+        return _read_array(path, form) if form in _ARRAYS else _read_text(path)
     except DataFileError as error:  # of a line that cannot be read at all
         raise ModelError(str(error)) from None
 
@@ -184,58 +176,48 @@ def _form(path: Path) -> str | None:
     return suffix if suffix in (".txt", ".vec") else None
 
 
-class _KeptWords:
-    """The words that are kept while a vocabulary is read, and the line of each."""
+class _Vocabulary:
+    """The words of a file in the order of their rows, and the line of each."""
 
-    def __init__(self, path: Path, keep: Collection[str] | None) -> None:
-        self._path, self._keep = path, keep
-        self.rows: dict[str, int] = {}
-        self.lines = array("q")
-        self.lowercased = True
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows: dict[str, int] = {}
+        self._lines = array("q")
 
-    def take(self, line: int, word: str) -> bool:
-        """Return whether a word is kept, and keep it."""
-        if self.lowercased and word != word.lower():
-            self.lowercased = False
-        if (
-            self._keep is not None
-            and word not in self._keep
-            and (is_plain(word) or normal_form(word) not in self._keep)
-        ):
-            return False
-        row = self.rows.setdefault(word, len(self.lines))
-        if row < len(self.lines):
+    def take(self, line: int, word: str) -> None:
+        """Add a word; refuse one that is there."""
+        row = self._rows.setdefault(word, len(self._lines))
+        if row < len(self._lines):
             raise ModelError(
-                f"{place(self._path, line)}: the word {word!r} is also in line {self.lines[row]}; remove one of them"
+                f"{place(self._path, line)}: the word {word!r} is also in line {self._lines[row]}; remove one of them"
             )
-        self.lines.append(line)
-        return True
+        self._lines.append(line)
 
     def vectors(self, path: Path, matrix: NDArray[np.float32], fingerprint: str) -> WordVectors:
         """Return the word vectors; refuse numbers that are not finite."""
         finite = np.isfinite(matrix).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite))
-            word = next(word for word, at in self.rows.items() if at == row)
             raise ModelError(
-                f"{place(path, self.lines[row])}: the vector of {word!r} has a number that is NaN, infinite or too"
-                " large for float32"
+                f"{place(path, self._lines[row])}: the vector of {list(self._rows)[row]!r} has a number that is NaN,"
+                " infinite or too large for float32"
             )
-        return WordVectors(self.rows, matrix, fingerprint, self.lowercased)
+        return WordVectors(self._rows, matrix, fingerprint, all(word == word.lower() for word in self._rows))
 
 
-def _read_text(path: Path, keep: Collection[str] | None) -> WordVectors:
+def _read_text(path: Path) -> WordVectors:
     count, dimension = _text_layout(path)
-    vocabulary, values = _KeptWords(path, keep), array("f")
+    vocabulary, values = _Vocabulary(path), array("f")
     for line, word, numbers in _text_entries(path, count, dimension):
-        if vocabulary.take(line, word):
-            try:
-                values.extend(map(float, numbers.split(" ")))
-                bad = next((n for n in numbers.split(" ") if "_" in n), None) if "_" in numbers else None
-            except ValueError:
-                bad = next(n for n in numbers.split(" ") if not _is_number(n))
-            if bad is not None:
-                raise ModelError(f"{place(path, line)}: the vector of {word!r} holds {bad!r}, expected a number")
+        vocabulary.take(line, word)
+        try:
+            values.extend(map(float, numbers.split(" ")))
+            is_wrong = "_" in numbers
+        except ValueError:
+            is_wrong = True
+        if is_wrong:
+            bad = next(number for number in numbers.split(" ") if not _is_number(number))
+            raise ModelError(f"{place(path, line)}: the vector of {word!r} holds {bad!r}, expected a number")
     matrix = np.frombuffer(values, np.float32).reshape(-1, dimension)
     return vocabulary.vectors(path, matrix, _fingerprint(path))
 
@@ -304,7 +286,7 @@ def _is_number(text: str) -> bool:
     return "_" not in text  # Python reads 1_000, a file of vectors does not mean it
 
 
-def _read_array(path: Path, form: str, keep: Collection[str] | None) -> WordVectors:
+def _read_array(path: Path, form: str) -> WordVectors:
     beside = None if form == ".npz" else _vocabulary_beside(path)
     if form != ".npz" and beside is None:
         raise ModelError(
@@ -332,11 +314,12 @@ def _read_array(path: Path, form: str, keep: Collection[str] | None) -> WordVect
         )
     if not matrix.size:
         raise ModelError(f"{path}: no vectors in it: its shape is {matrix.shape}")
-    vocabulary = _KeptWords(beside or path, keep)
-    rows = [row for row, (line, word) in enumerate(entries) if vocabulary.take(line, word)]
+    vocabulary = _Vocabulary(beside or path)
+    for line, word in entries:
+        vocabulary.take(line, word)
     with np.errstate(over="ignore"):  # numbers too large for float32 are refused as infinite
-        wanted_rows = np.asarray(matrix[rows], dtype=np.float32)
-    return vocabulary.vectors(path, wanted_rows, _fingerprint(path, beside))
+        in_memory = np.array(matrix, dtype=np.float32)
+    return vocabulary.vectors(path, in_memory, _fingerprint(path, beside))
 
 
 def _open_array(path: Path, form: str) -> tuple[NDArray[np.generic], list[str]]:

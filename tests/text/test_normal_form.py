@@ -173,12 +173,11 @@ def test_names_of_columns_and_labels_are_matched(tmp_path: Path, disguise) -> No
 def test_words_of_vectors_are_found_and_keep_their_own_spelling_first(tmp_path: Path, disguise) -> None:
     path = tmp_path / "a.vec"
     path.write_text(f"{disguise('woman')} 1 0\nhe 0 1\nhe\u00ad 9 9\n")
-    for wanted in (None, ["woman", "He", disguise("he")]):
-        vectors = read_vectors(path, wanted)
-        assert vectors.get(["woman", "He"]).tolist() == [[1, 0], [0, 1]]
-        assert vectors.get([disguise("woman"), disguise("he")])[0].tolist() == [1, 0]
+    vectors = read_vectors(path)
+    assert vectors.get(["woman", "He"]).tolist() == [[1, 0], [0, 1]]
+    assert vectors.get([disguise("woman"), disguise("he")])[0].tolist() == [1, 0]
     assert vectors.missing(["nurse"]) == ["nurse"]
-    assert read_vectors(path).get(["he\u00ad"]).tolist() == [[9, 9]]
+    assert vectors.get(["he\u00ad"]).tolist() == [[9, 9]]
 
 
 def test_a_model_reads_contexts_as_they_are_written(tmp_path: Path) -> None:
