@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError, installing
 from pytest_genderbias.models.checkpoints import checked_checkpoint, load_tokenizer, read_network, refuse_missing
-from pytest_genderbias.models.config import quantisation_method, role_of_config, settled_role
+from pytest_genderbias.models.config import class_with_head, quantisation_method, role_of_config, settled_role
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, parts
+from pytest_genderbias.models.roles import CAUSAL_LM, ENCODER
 from pytest_genderbias.models.source import (
     SPLIT,
     LoadSettings,
@@ -200,12 +201,18 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
             f" split has not all of them at hand: save the merged network, or leave out --bias-device={SPLIT}"
         )
     name, place = source.spec.name, adapter.place
-    tokenizer = load_tokenizer(place if _has_any(place, _TOKENIZERS) else adapter.base, settings)
-    folder = _weights_folder(place, name)
+    has_tokenizer = any(checkpoint_file(place, file) is not None for file in _TOKENIZERS)
+    tokenizer = load_tokenizer(place if has_tokenizer else adapter.base, settings)
+    weights = next((path for file in _WEIGHTS if (path := checkpoint_file(place, file)) is not None), None)
+    if weights is None:
+        raise ModelError(
+            f"the adapter {name} has no weights at {place.target}; expected {_WEIGHTS[0]}: save it again with peft's"
+            " save_pretrained()"
+        )
     of_base = ModelSource(replace(adapter.base, name=name, spec=source.spec.spec), source.role, source.config)
     network, missing = read_network(of_base, settings)
     with reading_errors(place, "adapter"), _quiet():
-        network, given = _merge(network, folder, adapter.entries, name)
+        network, given = _merge(network, weights.parent, adapter.entries, name)
     refuse_missing(network, [weight for weight in missing if weight not in given], name)
     rows = network.get_input_embeddings().get_parameter("weight").shape[0]
     if len(tokenizer) > rows:
@@ -213,16 +220,11 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
             f"{name} has a tokenizer of {len(tokenizer):,} tokens, its base has embeddings of {rows:,}; give the base"
             f" with the resized embeddings, adapter:{brief(place.target)}@BASE, or a checkpoint that it was merged into"
         )
-    model = checked_checkpoint(source, network, tokenizer, _place_of_sentence_files(adapter), settings.device)
+    has_modules = checkpoint_file(place, "modules.json") is not None  # the pooling of a sentence encoder
+    files = place if has_modules else adapter.base
+    model = checked_checkpoint(source, network, tokenizer, files, settings.device)
     model.details["adapter"] = f"{adapter.entries.get('peft_type')}, merged"
     return model
-
-
-def _place_of_sentence_files(adapter: AdapterFiles) -> ModelSpec:
-    """Return the checkpoint that has the pooling of a sentence encoder: the adapter's folder if it has modules, else
-    its base.
-    """
-    return adapter.place if checkpoint_file(adapter.place, "modules.json") is not None else adapter.base
 
 
 def _read_entries(path: Path, name: str) -> Mapping[str, object]:
@@ -277,31 +279,24 @@ def _architectures(config: PreTrainedConfig, entries: Mapping[str, object], name
     """Return the class that an adapter was trained on: that of its task, the one that it names, or else that of the
     base.
     """
-    from transformers.models.auto import modeling_auto as auto
-
     task = entries.get("task_type")
     if task is None:
         mapping = entries.get("auto_mapping")
         own = mapping.get("base_model_class") if isinstance(mapping, dict) else None
         return [own] if isinstance(own, str) else config.architectures
-    by_task: dict[str, Mapping[str, str | Sequence[str]]] = {
-        "SEQ_CLS": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
-        "CAUSAL_LM": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-        "FEATURE_EXTRACTION": auto.MODEL_MAPPING_NAMES,
-    }
-    classes = by_task.get(str(task))
-    if classes is None:
+    head = {"SEQ_CLS": "classifier", "CAUSAL_LM": CAUSAL_LM, "FEATURE_EXTRACTION": ENCODER}.get(str(task))
+    if head is None:
         raise ModelError(
             f"{name} is an adapter for the task {brief(task)}, which no suite measures; expected one of SEQ_CLS,"
             " CAUSAL_LM, FEATURE_EXTRACTION, or none of a masked LM"
         )
-    found = classes.get(config.model_type)
+    found = class_with_head(config, head)
     if found is None:
         raise ModelError(
             f"{name} is an adapter for the task {task}, for which transformers has no class of the type"
             f" {config.model_type}"
         )
-    return [found] if isinstance(found, str) else list(found[:1])
+    return [found]
 
 
 def _labels_of_head(place: ModelSpec) -> int | None:
@@ -316,21 +311,6 @@ def _labels_of_head(place: ModelSpec) -> int | None:
     with safe_open(path, "pt") as file:
         heads = [key for key in file.keys() if _HEADS.search(key)]  # noqa: SIM118 - no mapping
         return int(file.get_slice(heads[0]).get_shape()[0]) if len(heads) == 1 else None
-
-
-def _weights_folder(place: ModelSpec, name: str) -> Path:
-    """Return the local folder of an adapter's weights."""
-    for weights in _WEIGHTS:
-        if (path := checkpoint_file(place, weights)) is not None:
-            return path.parent
-    raise ModelError(
-        f"the adapter {name} has no weights at {place.target}; expected {_WEIGHTS[0]}: save it again with peft's"
-        " save_pretrained()"
-    )
-
-
-def _has_any(place: ModelSpec, names: Sequence[str]) -> bool:
-    return any(checkpoint_file(place, name) is not None for name in names)
 
 
 def _merge(

@@ -9,17 +9,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
+    ENCODER,
+    MASKED_LM,
     OTHER,
     TEXT_CLASSIFIER,
     Role,
     classifier_role,
     coreference_role,
-    role_of,
 )
 from pytest_genderbias.text.printable import brief
 
@@ -40,6 +42,10 @@ _HEADS_OF_LMS = frozenset(
         "pred_layer",
     )
 )
+#: Pre-training classes that carry a masked-LM head (ELECTRA's does not).
+_PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreTraining", "MegatronBertForPreTraining",
+                "ErnieForPreTraining", "BigBirdForPreTraining", "NezhaForPreTraining",
+                "FNetForPreTraining"}  # fmt: skip
 #: Names of the hidden size in transformers configs.
 SIZES = ("hidden_size", "d_model", "dim", "n_embd")
 #: Names of the most tokens in a row, beside aliases.
@@ -117,40 +123,52 @@ def role_of_config(config: PreTrainedConfig) -> Role:
     Raises:
         ModelError: the config names a causal head on an encoder that reads in both directions.
     """
-    from transformers.models.auto import modeling_auto as auto
-
     architectures = config.architectures or []
-    if scorers := ARCHITECTURES["coreference"] & set(architectures):
+    classes, is_decoder = set(architectures), bool(entry(config, "is_decoder"))
+    if scorers := ARCHITECTURES["coreference"] & classes:
         return coreference_role(min(scorers))
-    names = {
-        "masked": frozenset(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()),
-        "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()) | ARCHITECTURES["causal"],
-        "classifier": frozenset(auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values()),
-        "encoder": frozenset(
-            name
-            for names in auto.MODEL_MAPPING_NAMES.values()
-            for name in ([names] if isinstance(names, str) else names)
-        ),
+    networks = _networks_by_head()
+    found = {
+        head for head, by_type in networks.items() if classes & {*chain.from_iterable(map(_names, by_type.values()))}
     }
-    is_decoder = bool(entry(config, "is_decoder"))
-    role = role_of(architectures, labels_of(config), names, is_decoder)
-    if role.kind == CAUSAL_LM and not is_decoder and config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        raise ModelError(
-            f"{', '.join(architectures)} with is_decoder off reads the words on both sides, so it gives no probability"
-            " of a next word; save it with is_decoder: true if it was trained that way"
-        )
-    return role
+    is_causal = CAUSAL_LM in found or bool(ARCHITECTURES["causal"] & classes)
+    if (MASKED_LM in found or classes & _PRETRAINING) and not (is_causal and is_decoder):
+        return Role(MASKED_LM, "a masked LM")
+    if is_causal:
+        if not is_decoder and config.model_type in networks[MASKED_LM]:
+            raise ModelError(
+                f"{', '.join(architectures)} with is_decoder off reads the words on both sides, so it gives no"
+                " probability of a next word; save it with is_decoder: true if it was trained that way"
+            )
+        return Role(CAUSAL_LM, "a causal LM")
+    if "classifier" in found or any(name.endswith("ForSequenceClassification") for name in classes):
+        return classifier_role(labels_of(config))
+    if ENCODER in found:
+        return Role(ENCODER, "an encoder without a head")
+    return Role(OTHER, f"of the class {', '.join(architectures) or 'that its config does not name'}")
 
 
 def _networks_by_head() -> dict[str, Mapping[str, str | Sequence[str]]]:
+    """Return the classes of transformers' networks with each head, by the type of the network."""
     from transformers.models.auto import modeling_auto as auto
 
     return {
-        "masked-lm": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-        "causal-lm": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MASKED_LM: auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        CAUSAL_LM: auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
         "classifier": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
-        "encoder": auto.MODEL_MAPPING_NAMES,
+        ENCODER: auto.MODEL_MAPPING_NAMES,
     }
+
+
+def _names(classes: str | Sequence[str]) -> Sequence[str]:
+    return [classes] if isinstance(classes, str) else classes
+
+
+def class_with_head(config: PreTrainedConfig, head: str) -> str | None:
+    """Return the class that transformers has for a type of network with a head, one of
+    :data:`~pytest_genderbias.models.spec.HEADS`; ``None`` if it has none.
+    """
+    return next(iter(_names(_networks_by_head()[head].get(config.model_type, ()))), None)
 
 
 def likely_heads(config: PreTrainedConfig, weights: Iterable[str]) -> list[str]:
@@ -162,11 +180,11 @@ def likely_heads(config: PreTrainedConfig, weights: Iterable[str]) -> list[str]:
     """
     heads = [head for head, networks_of in _networks_by_head().items() if config.model_type in networks_of]
     first = {name.partition(".")[0] for name in weights}
-    likely = "masked-lm" if "masked-lm" in heads else "causal-lm"
+    likely = MASKED_LM if MASKED_LM in heads else CAUSAL_LM
     if first & {"classifier", "classification_head", "score"}:
         likely = "classifier"
-    elif first and "masked-lm" in heads and not first & _HEADS_OF_LMS:
-        likely = "encoder"
+    elif first and MASKED_LM in heads and not first & _HEADS_OF_LMS:
+        likely = ENCODER
     return sorted(heads, key=lambda head: head != likely)
 
 
@@ -190,12 +208,12 @@ def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
                 f" head={head} asks for another; leave head= out, or correct architectures in config.json"
             )
         return
-    known = _networks_by_head()[head].get(config.model_type)
+    known = class_with_head(config, head)
     if known is None:
         raise ModelError(
             f"{name} is of the type {config.model_type}, of which transformers has no network for head={head}"
         )
-    config.architectures = [known if isinstance(known, str) else known[0]]
+    config.architectures = [known]
 
 
 def role_of_gguf(config: PreTrainedConfig, name: str) -> Role:
@@ -205,9 +223,7 @@ def role_of_gguf(config: PreTrainedConfig, name: str) -> Role:
     Raises:
         ModelError: transformers has no causal LM of this architecture.
     """
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
-    if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or entry(config, "is_encoder_decoder"):
+    if class_with_head(config, CAUSAL_LM) is None or entry(config, "is_encoder_decoder"):
         raise ModelError(
             f"{name} is a GGUF file of the architecture {config.model_type}; only causal LMs are read from GGUF: give a"
             " checkpoint as save_pretrained() writes it"

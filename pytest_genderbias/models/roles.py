@@ -45,11 +45,6 @@ _OF_FACTS = {
 }
 PROBABILITY = "probability"
 
-#: Pre-training classes that carry a masked-LM head (ELECTRA's does not).
-_PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreTraining", "MegatronBertForPreTraining",
-                "ErnieForPreTraining", "BigBirdForPreTraining", "NezhaForPreTraining",
-                "FNetForPreTraining"}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Role:
@@ -79,29 +74,6 @@ class Role:
     def writing(self, samples: int | None) -> Role:
         """Return the role of a causal LM that writes so many replies to a question; any other role as it is."""
         return replace(self, samples=samples or 1) if self.kind == CAUSAL_LM else self
-
-
-def role_of(
-    architectures: Sequence[str], labels: Sequence[str], names: Mapping[str, frozenset[str]], is_decoder: bool
-) -> Role:
-    """Return the role of a checkpoint.
-
-    Args:
-        architectures: class names from the config.
-        labels: the config's labels, in the order of the outputs.
-        names: class names by kind, ``masked``, ``causal``, ``classifier`` and ``encoder``, as transformers maps them.
-        is_decoder: the config's flag, which decides for the few classes that are both.
-    """
-    classes = set(architectures)
-    if classes & (names["masked"] | _PRETRAINING) and not (classes & names["causal"] and is_decoder):
-        return Role(MASKED_LM, "a masked LM")
-    if classes & names["causal"]:
-        return Role(CAUSAL_LM, "a causal LM")
-    if classes & names["classifier"] or any(name.endswith("ForSequenceClassification") for name in classes):
-        return classifier_role(labels)
-    if classes & names["encoder"]:
-        return Role(ENCODER, "an encoder without a head")
-    return Role(OTHER, f"of the class {', '.join(architectures) or 'that its config does not name'}")
 
 
 def _meaning(label: str, names: Mapping[str, str]) -> str:
