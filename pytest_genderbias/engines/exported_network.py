@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
 
-from pytest_genderbias.engines.graphs import Graph, Port
+from pytest_genderbias.engines.exported import Graph, Port
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.roles import CAUSAL_LM, ENCODER, MASKED_LM

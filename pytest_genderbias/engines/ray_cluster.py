@@ -153,9 +153,10 @@ class Cluster:
                 _temp_dir=str(folder),
             )
         except Exception as error:  # Ray raises errors of many kinds
+            said = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
             raise ExecutorError(
-                f"a local Ray cluster cannot be started ({_in_short(error)}); score without bias_executor, or name a"
-                " cluster with -o bias_ray=HOST:PORT"
+                f"a local Ray cluster cannot be started ({said}); score without bias_executor, or name a cluster with"
+                " -o bias_ray=HOST:PORT"
             ) from None
         host = ray.util.get_node_ip_address()
         if host not in ("127.0.0.1", "::1"):
@@ -227,7 +228,3 @@ def _not_joined(address: str, error: Exception) -> str:
         f" the cluster ('ray start --address={address}' makes it one), with the cluster's version of ray"
         f" ({sys.modules['ray'].__version__} here)"
     )
-
-
-def _in_short(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split()):.300}"

@@ -59,13 +59,8 @@ class RayExecutor:
         for name, value in (("workers", workers), ("threads", threads), ("share", share)):
             if value is not None and (type(value) is not int or value < 1):
                 raise SettingError(f"{name} should be a whole number of at least 1, got {value!r}")
-        self.address, self.workers, self.threads, self.wait, self._share = (
-            check_address(address),
-            workers,
-            threads,
-            wait,
-            share,
-        )
+        self.address, self.workers, self.threads = check_address(address), workers, threads
+        self.wait, self._share = wait, share
         self._cluster: Cluster | None = None
         self._crew: Crew | None = None
         self._closed = False

@@ -11,7 +11,7 @@ import re
 import socket
 import traceback
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,6 @@ from pytest_genderbias.scoring.scorers import make_scorer
 
 if TYPE_CHECKING:
     from pytest_genderbias.suites.cases import Cases, IntArray
-    from pytest_genderbias.suites.query import Query
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
@@ -111,7 +110,7 @@ class RayWorker:
                 gc.collect()
                 self._model = _load(wanted)
                 self._wanted = wanted
-            return Loaded(os.getpid(), _node(), _processor())
+            return Loaded(os.getpid(), socket.gethostname(), _processor())
         except Exception as error:
             return _failure(error)
 
@@ -120,8 +119,9 @@ class RayWorker:
         try:
             assert self._model is not None
             self._scorer = None
-            cases, query, batch_tokens = _question(question)
-            self._cases, self._scorer = cases, make_scorer(cases, query, self._model, batch_tokens)
+            # The process of the run made it; Ray sends code to its workers in the same way.
+            self._cases, query, batch_tokens = pickle.loads(question)  # noqa: S301
+            self._scorer = make_scorer(self._cases, query, self._model, batch_tokens)
         except Exception as error:
             return _failure(error)
         return None
@@ -144,12 +144,6 @@ class RayWorker:
             return _failure(error)
 
 
-def _question(question: bytes) -> tuple[Cases, Query, int | None]:
-    """Unpickle a question, which the process of the run made; Ray sends code to its workers in the same way."""
-    content: tuple[Cases, Query, int | None] = pickle.loads(question)  # noqa: S301
-    return content
-
-
 def _load(wanted: WantedModel) -> Model:
     """Load the model of the run.
 
@@ -157,14 +151,11 @@ def _load(wanted: WantedModel) -> Model:
         ExecutorError: this node has other versions, no such files, other weights, or another device.
         ModelError: the model cannot be loaded.
     """
-    where, spec = f"on the node {_node()}", wanted.origin.spec
+    where, spec = f"on the node {socket.gethostname()}", wanted.origin.spec
     here = versions_here()
     if here != wanted.versions:
-        other = [
-            f"{name} {here.get(name)} and not {theirs}"
-            for name, theirs in wanted.versions.items()
-            if here.get(name) != theirs
-        ]
+        wrong = {name: theirs for name, theirs in wanted.versions.items() if here.get(name) != theirs}
+        other = [f"{name} {here.get(name)} and not {theirs}" for name, theirs in wrong.items()]
         raise ExecutorError(
             f"a worker {where} has {', '.join(other)}; install the same versions on every node, and start the run again"
         )
@@ -176,7 +167,8 @@ def _load(wanted: WantedModel) -> Model:
     try:
         model = load(inspect(spec, wanted.origin.settings), wanted.origin.settings)
     except BiasError as error:
-        raise type(error)(f"{error} ({where})") if _takes_text(error) else error from None
+        takes_text = len(error.args) == 1 and isinstance(error.args[0], str)
+        raise type(error)(f"{error} ({where})") if takes_text else error from None
     details = model.details
     if (details.get("device"), details.get("dtype")) != (wanted.device, wanted.dtype):
         raise ExecutorError(
@@ -205,28 +197,15 @@ def _reading(model: Model) -> tuple[str, ...]:
     return reading, model.details.get(CHAT_TEMPLATE, "")
 
 
-def _takes_text(error: BiasError) -> bool:
-    return len(error.args) == 1 and isinstance(error.args[0], str)
-
-
 def _failure(error: Exception) -> Failure:
     """Return an error so that it can travel; one that cannot becomes a RuntimeError with its text."""
-    text = traceback.format_exc()
+    text, told = traceback.format_exc(), RuntimeError(f"{type(error).__name__}: {error}")
     try:
         again = pickle.loads(pickle.dumps(error))  # noqa: S301 - made in this line
-        error = (
-            again
-            if type(again) is type(error) and str(again) == str(error)
-            else RuntimeError(f"{type(error).__name__}: {error}")
-        )
+        error = again if type(again) is type(error) and str(again) == str(error) else told
     except Exception:
-        error = RuntimeError(f"{type(error).__name__}: {error}")
+        error = told
     return Failure(error, text)
-
-
-def _node() -> str:
-    """Return the name of this machine."""
-    return socket.gethostname()
 
 
 def _processor() -> str:
@@ -236,29 +215,17 @@ def _processor() -> str:
     import torch
 
     facts = Path("/proc/cpuinfo")
-    names = re.search(
-        r"^model name\s*:\s*(.+)$", facts.read_text(errors="replace") if facts.is_file() else "", re.MULTILINE
-    )
-    return (
-        f"{names[1].strip() if names else platform.processor() or platform.machine()},"
-        f" {torch.backends.cpu.get_cpu_capability()}"
-    )
+    told = facts.read_text(errors="replace") if facts.is_file() else ""
+    names = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
+    model = names[1].strip() if names else platform.processor() or platform.machine()
+    return f"{model}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def versions_here() -> dict[str, str]:
     """Return what scores depend on beside the model: versions of libraries, and a hash of the code of this package."""
-    versions = {}
-    for library in _LIBRARIES:
-        try:
-            versions[library] = version(library)
-        except PackageNotFoundError:
-            versions[library] = "none"
-    return {**versions, "pytest-genderbias with code": _code()}
-
-
-def _code() -> str:
     digest = hashlib.sha256()
     for path in sorted(_PACKAGE.rglob("*.py")):
         digest.update(path.relative_to(_PACKAGE).as_posix().encode())
         digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
+    code = {"pytest-genderbias with code": digest.hexdigest()[:12]}
+    return {library: version(library) for library in _LIBRARIES} | code

@@ -92,16 +92,6 @@ def parse(name: str, spec: str) -> ModelSpec:
     return address_of(name, spec, SERVED)
 
 
-def _parts(spec: ModelSpec) -> tuple[str, str]:
-    """Return the address of the server and the name that it has for the model.
-
-    >>> _parts(parse("", "http://127.0.0.1:8000/v1#org/chat"))
-    ('http://127.0.0.1:8000/v1', 'org/chat')
-    """
-    url, _, model = spec.target.partition("#")
-    return url, model
-
-
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Return the role of a served model; nothing is asked yet."""
     return ModelSource(spec, ROLE, elsewhere=True)
@@ -116,7 +106,7 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         ScoreError: the server does not answer.
     """
     spec = source.spec
-    url, model = _parts(spec)
+    url, _, model = spec.target.partition("#")
     client = ServedClient(url, model, spec.name, settings.served.allow_remote, settings.served.time_limit)
     return proved_model(spec, client, _tokenizer(spec, model, settings), settings.served.version)
 
@@ -147,12 +137,9 @@ def proved_model(
         **({} if version is None else {VERSION: version}),
         **chat_template_details(tokenizer),
     }
-    fingerprint = None if version is None else _fingerprint(spec.target, version, tokenizer_print)
+    named = "\n".join(("served", spec.target, version or "", tokenizer_print))
+    fingerprint = None if version is None else hashlib.sha256(named.encode()).hexdigest()
     return Model(spec.name, spec.spec, ROLE, fingerprint, details, ServedModel(source, tokenizer, longest, proof))
-
-
-def _fingerprint(target: str, version: str, tokenizer_print: str) -> str:
-    return hashlib.sha256("\n".join(("served", target, version, tokenizer_print)).encode()).hexdigest()
 
 
 def _tokenizer(spec: ModelSpec, model: str, settings: LoadSettings) -> PreTrainedTokenizerBase:
@@ -165,10 +152,8 @@ def _tokenizer(spec: ModelSpec, model: str, settings: LoadSettings) -> PreTraine
     place = dict(settings.served.tokenizers).get(spec.name, model)
     if not isinstance(place, str):
         return place
-    path = Path(place).expanduser()
-    is_folder = path.is_dir()
-    on_hub = hub_parts(place)
-    if is_folder:
+    path, on_hub = Path(place).expanduser(), hub_parts(place)
+    if path.is_dir():
         where = ModelSpec(spec.name, place, "directory", str(path.resolve()))
     elif on_hub is not None:
         where = ModelSpec(spec.name, place, "hub", on_hub[0], revision=on_hub[1])

@@ -28,7 +28,6 @@ from pytest_genderbias.models.spec import ModelSpec, parse_checkpoint
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
     from vllm import LLM, RequestOutput
 
 ROLE = Role(CAUSAL_LM, "a causal LM in vLLM", only_prompts=True)
@@ -134,7 +133,9 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     spec, config = source.spec, source.config
     assert config is not None
     place = _checkpoint(spec)
-    dtype, version = _number_format(config, settings), _version()
+    # vLLM's own ``auto`` would take a checkpoint in float32 down to 16 bits.
+    dtype = settings.dtype if settings.dtype != "auto" else str(config.dtype or "float32").removeprefix("torch.")
+    version = _version()
     own_longest = getattr(config.get_text_config(), "max_position_embeddings", None)
     longest = min(_LONGEST, own_longest) if isinstance(own_longest, int) and own_longest > 1 else _LONGEST
     tokenizer = load_tokenizer(place, settings)
@@ -146,13 +147,6 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     details = {name: value for name, value in model.details.items() if name != VERSION}
     architecture = (config.architectures or ["unknown"])[0]
     return replace(model, role=ROLE, details={**details, "architecture": architecture})
-
-
-def _number_format(config: PreTrainedConfig, settings: LoadSettings) -> str:
-    """Return the number format to compute in. vLLM's own ``auto`` would take a checkpoint in float32 down to 16
-    bits.
-    """
-    return settings.dtype if settings.dtype != "auto" else str(config.dtype or "float32").removeprefix("torch.")
 
 
 def _started(place: ModelSpec, longest: int, dtype: str, settings: LoadSettings) -> LLM:

@@ -21,9 +21,8 @@ from support.tiny_checkpoints import make_network, tokenizer
 from transformers import GPT2LMHeadModel
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.engines import graphs
+from pytest_genderbias.engines.exported import Port, graph_sha256
 from pytest_genderbias.engines.exported_network import ExportedNetwork
-from pytest_genderbias.engines.graphs import Port
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
 from pytest_genderbias.models.saving import copied, save_model
 from pytest_genderbias.models.source import config_folder
@@ -144,7 +143,7 @@ def test_which_graph_a_spec_names(tmp_path: Path) -> None:
 
 
 def test_the_package_that_is_lacking_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "find_spec", lambda name: None)
+    monkeypatch.setattr("pytest_genderbias.engines.exported.find_spec", lambda name: None)
     for name, package, extra in (("model.onnx", "onnxruntime", "onnx"), ("openvino_model.xml", "openvino", "openvino")):
         (tmp_path / name).write_bytes(b"")
         with pytest.raises(
@@ -179,15 +178,15 @@ def test_damaged_and_incomplete_folders_are_refused(tmp_path: Path) -> None:
 def test_weights_in_a_file_of_their_own_belong_to_the_fingerprint(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"graph")
     (tmp_path / "config.json").write_text("{}")
-    prints = [graphs.graph_sha256(tmp_path / "model.onnx")]
+    prints = [graph_sha256(tmp_path / "model.onnx")]
     (tmp_path / "model.onnx_data").write_bytes(b"weights")
-    prints.append(graphs.graph_sha256(tmp_path / "model.onnx"))
+    prints.append(graph_sha256(tmp_path / "model.onnx"))
     (tmp_path / "model.onnx_data").write_bytes(b"weightz")
-    prints.append(graphs.graph_sha256(tmp_path / "model.onnx"))
+    prints.append(graph_sha256(tmp_path / "model.onnx"))
     assert len(set(prints)) == 3
     (tmp_path / "other.onnx").write_bytes(b"another graph")
     (tmp_path / "README.md").write_text("text")
-    assert graphs.graph_sha256(tmp_path / "model.onnx") == prints[2]
+    assert graph_sha256(tmp_path / "model.onnx") == prints[2]
 
 
 def test_a_graph_of_one_size_is_refused(tmp_path: Path) -> None:
