@@ -96,8 +96,8 @@ def fingerprint_reading(checkpoint: Checkpoint) -> str:
     The score cache has it in its keys. It is no part of the fingerprint, which baselines hold, so that those of earlier
     versions still name the same model.
     """
-    if checkpoint.facts is not None:
-        return checkpoint.facts.reading
+    if "reading" in vars(checkpoint):  # of a checkpoint that an earlier run loaded
+        return str(vars(checkpoint)["reading"])
     tokenizer = checkpoint.tokenizer
     settings: dict[str, object] = {
         "max_length": checkpoint.max_length,

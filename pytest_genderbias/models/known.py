@@ -16,22 +16,20 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.folders import RECORDS, distrusted, write_whole
 from pytest_genderbias.models.checkpoints import pick_device
-from pytest_genderbias.models.config import hidden_size, quantisation_method
+from pytest_genderbias.models.config import quantisation_method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import (
-    SETTINGS,
     UNKNOWN_POOLING,
     BareTokenizer,
     Checkpoint,
-    CheckpointFacts,
     DeferredCheckpoint,
     Model,
     Origin,
@@ -41,9 +39,6 @@ from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.sentence_encoders import pooling_folder
 from pytest_genderbias.models.source import LoadSettings, ModelSource, explicit_weights, indexed_weights, snapshot_of
 from pytest_genderbias.models.spec import ModelSpec
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 #: Packages that decide what the files of a checkpoint mean, if they are there. Quantised weights, which further ones
 #: read, have no record.
@@ -88,8 +83,8 @@ class KnownModels:
 
     def __init__(self, cache: Path, settings: LoadSettings) -> None:
         """Keep the settings; nothing is read yet."""
-        self._folder = None if distrusted(cache) or distrusted(cache / RECORDS) else cache / RECORDS
-        self._settings = settings
+        self._folder, self._settings = cache / RECORDS, settings
+        self._has_records = not (distrusted(cache) or distrusted(self._folder) or settings.trust_remote_code)
         self._files: dict[str, _Files | None] = {}
         self._snapshots: dict[tuple[str, str | None], Path | None] = {}
 
@@ -98,15 +93,11 @@ class KnownModels:
         are read.
         """
         local = self._local(spec)
-        if local is None or self._folder is None:
+        state = None if local is None else _state_of(Path(local.target))
+        if local is None or state is None or (role := _role_hash(local, state, self._settings)) is None:
             return None
-        state = _state_of(Path(local.target))
-        role = None if state is None else _role_hash(local, state, self._settings)
-        for path in () if role is None else sorted(self._folder.glob(f"{role}*.json")):
-            record = _read(path)
-            if record is not None:
-                return ModelSource(spec, _role_of(record))
-        return None
+        records = filter(None, map(_read, sorted(self._folder.glob(f"{role}*.json"))))
+        return next((ModelSource(spec, self._role_of(record)) for record in records), None)
 
     def model(self, spec: ModelSpec, load: Callable[[], Model]) -> Model | None:
         """Return the model of the record of its files, ``None`` if there is none. All files are read.
@@ -117,22 +108,29 @@ class KnownModels:
                 stored.
         """
         local = self._local(spec)
-        files = None if local is None else _files_of(local, self._settings)
-        self._files[spec.target] = files
-        record = None if files is None or self._folder is None else _read(self._folder / files.name)
+        files = self._files[spec.target] = None if local is None else _files_of(local, self._settings)
+        record = None if files is None else _read(self._folder / files.name)
         if files is None or record is None or record["content"] != files.content:
             return None
-        fingerprint = str(record["fingerprint"])
+        path, fingerprint, known = self._folder / files.name, record["fingerprint"], dict(record["known"])
 
         def loaded() -> Checkpoint:
             model = load()
-            self._refuse_another(spec, fingerprint, model)
+            if model.fingerprint != fingerprint:
+                with suppress(OSError):
+                    path.unlink()
+                raise ModelError(
+                    f"{spec.name} changed while it was measured: the weights in {spec.target} are others than when the"
+                    " run began; run again when nothing writes there"
+                )
             backend: Checkpoint = model.backend
             return backend
 
-        backend = DeferredCheckpoint.of(_facts_of(record), loaded, _settings_of(record))
-        details, origin = dict(record["details"]), Origin(spec, self._settings)
-        return Model(spec.name, spec.spec, _role_of(record), fingerprint, details, backend, origin)
+        known["widths"] = tuple(known["widths"])
+        if record["tokenizer"] is not None:
+            known["word_tokenizer"] = BareTokenizer.of_text(record["tokenizer"], record["unk_token"])
+        backend, origin = DeferredCheckpoint.of(known, loaded), Origin(spec, self._settings)
+        return Model(spec.name, spec.spec, self._role_of(record), fingerprint, record["details"], backend, origin)
 
     def remember(self, spec: ModelSpec, model: Model) -> None:
         """Write the record of a model that was loaded and checked just now, unless its files changed since
@@ -142,9 +140,7 @@ class KnownModels:
         error: the model is also loaded in the next run.
         """
         local, files = self._local(spec), self._files.get(spec.target)
-        if local is None or self._folder is None or model.fingerprint is None:
-            return
-        if quantisation_method(model.backend.network.config) is not None:
+        if local is None or model.fingerprint is None or quantisation_method(model.backend.network.config) is not None:
             return
         if spec.kind == "hub":  # its files may have come while it was loaded, and those of a commit stay as they are
             complete = model.backend.pooling != UNKNOWN_POOLING  # offline the hub does not say what it lacks
@@ -160,7 +156,7 @@ class KnownModels:
         """Return a model as the folder of its files: its own, or for one of the hub that of its commit in the hub's
         cache, which the revision then names. ``None`` where models have no records.
         """
-        if self._folder is None or self._settings.trust_remote_code or spec.kind not in ("directory", "hub"):
+        if not self._has_records or spec.kind not in ("directory", "hub"):
             return None
         if spec.kind == "directory":
             return spec
@@ -172,22 +168,9 @@ class KnownModels:
             return None
         return replace(spec, kind="directory", target=str(folder), revision=f"{spec.revision} {folder.name}")
 
-    def _refuse_another(self, spec: ModelSpec, fingerprint: str, model: Model) -> None:
-        """Refuse a model that is not the one of its record, and remove the record.
-
-        Raises:
-            ModelError: its files changed after they were hashed.
-        """
-        if model.fingerprint == fingerprint:
-            return
-        files = self._files.get(spec.target)
-        if self._folder is not None and files is not None:
-            with suppress(OSError):
-                (self._folder / files.name).unlink()
-        raise ModelError(
-            f"{spec.name} changed while it was measured: the weights in {spec.target} are others than when the run"
-            " began; run again when nothing writes there"
-        )
+    def _role_of(self, record: dict[str, Any]) -> Role:
+        role = Role(**record["role"])
+        return replace(role, labels=tuple(role.labels)).writing(self._settings.samples)
 
 
 # Files.
@@ -287,13 +270,10 @@ def _device(settings: LoadSettings) -> str | None:
 
     Builds of torch for the CPU alone have no other, and say so in their version; it takes a second to ask others.
     """
-    if settings.device == "cpu" or (settings.device == "auto" and _torch_is_for_cpu()):
-        return "cpu"
-    return pick_device("auto") if settings.device == "auto" else None
-
-
-def _torch_is_for_cpu() -> bool:
-    return sys.platform == "darwin" or _versions().get("torch", "").endswith("+cpu")
+    if settings.device not in ("cpu", "auto"):
+        return None
+    only_cpu = sys.platform == "darwin" or _versions().get("torch", "").endswith("+cpu")
+    return "cpu" if settings.device == "cpu" or only_cpu else pick_device("auto")
 
 
 @cache
@@ -323,43 +303,19 @@ def _code() -> str:
 
 def _record_of(model: Model) -> dict[str, Any]:
     checkpoint: Checkpoint = model.backend
-    network, content = checkpoint.network, bare_content(checkpoint.tokenizer)
+    content = bare_content(checkpoint.tokenizer)
+    names = ("device", "max_length", "pooling", "batches", "widths", "vocabulary_size", "hidden_size")
+    known = {name: getattr(checkpoint, name) for name in names}
+    with suppress(AttributeError, NotImplementedError):  # a network without a table of embeddings
+        known["input_width"] = checkpoint.input_width
     return {
-        "name": model.name,
         "fingerprint": model.fingerprint,
-        "role": [model.role.kind, model.role.text, list(model.role.labels)],
+        "role": asdict(model.role),
         "details": model.details,
-        **checkpoint.settings,
-        "reading": fingerprint_reading(checkpoint),
-        "vocabulary_size": checkpoint.vocabulary_size,
-        "width": hidden_size(network.config),
-        "input_width": _input_width(network),
+        "known": {**known, "reading": fingerprint_reading(checkpoint)},
         "tokenizer": content,
         "unk_token": None if content is None else checkpoint.tokenizer.unk_token,
     }
-
-
-def _input_width(network: PreTrainedModel) -> int | None:
-    """Return the size of a network's input embeddings; ``None`` for one without a table of them."""
-    try:
-        return int(network.get_input_embeddings().get_parameter("weight").shape[1])
-    except (AttributeError, NotImplementedError):
-        return None
-
-
-def _role_of(record: dict[str, Any]) -> Role:
-    kind, text, labels = record["role"]
-    return Role(kind, text, tuple(labels))
-
-
-def _facts_of(record: dict[str, Any]) -> CheckpointFacts:
-    content = record["tokenizer"]
-    bare = None if content is None else BareTokenizer.of_text(content, record["unk_token"])
-    return CheckpointFacts(record["reading"], record["vocabulary_size"], record["width"], record["input_width"], bare)
-
-
-def _settings_of(record: dict[str, Any]) -> dict[str, Any]:
-    return {**{name: record[name] for name in SETTINGS}, "widths": tuple(record["widths"])}
 
 
 def _sealed(record: dict[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 #: Pooling of a hub model whose pooling files are not in the cache while the hub cannot be reached.
 UNKNOWN_POOLING = "unknown"
 _MOST_IDS = 1 << 31  #: of a network that does not say how many it has
-#: The entries of a :class:`Checkpoint` that are plain values.
-SETTINGS = ("device", "max_length", "pooling", "batches", "widths")
 
 
 @dataclass(frozen=True)
@@ -77,22 +76,6 @@ def bare_content(tokenizer: PreTrainedTokenizerBase) -> str | None:
     return backend.to_str()
 
 
-@dataclass(frozen=True)
-class CheckpointFacts:
-    """The part of a checkpoint that a run with stored scores needs, so that it loads no network.
-
-    ``reading``: :func:`~pytest_genderbias.models.fingerprint.fingerprint_reading`. ``vocabulary_size``: number of token
-    ids. ``width``, ``input_width``: as of :class:`Model`; ``None`` where the network says it. ``tokenizer``: the
-    tokenizer without transformers; ``None`` if there is none that is the same.
-    """
-
-    reading: str
-    vocabulary_size: int
-    width: int | None
-    input_width: int | None
-    tokenizer: BareTokenizer | None
-
-
 class Tokenized(Backend):
     """A backend that is asked by token ids, since its tokenizer is in this process, wherever its network is.
 
@@ -103,7 +86,7 @@ class Tokenized(Backend):
     tokenizer: PreTrainedTokenizerBase
     max_length: int | None
 
-    @property
+    @cached_property
     def word_tokenizer(self) -> PreTrainedTokenizerBase | BareTokenizer:
         """The tokenizer for single words and tokens."""
         return self.tokenizer
@@ -132,34 +115,21 @@ class Checkpoint(Tokenized):
     widths: tuple[int, ...] = ()
     files: ModelSpec | None = None
 
-    @property
-    def facts(self) -> CheckpointFacts | None:
-        """Information available without the network; ``None`` if the network was in memory from the start."""
-        return None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The entries that are plain values, by name."""
-        return {name: getattr(self, name) for name in SETTINGS}
-
-    @property
-    def in_memory(self) -> PreTrainedModel | None:
-        """The network, if it is loaded."""
-        return self.network
-
-    @property
-    def word_tokenizer(self) -> PreTrainedTokenizerBase | BareTokenizer:
-        """The tokenizer for single words and tokens: without transformers, if it is known that way."""
-        bare = None if self.facts is None else self.facts.tokenizer
-        return self.tokenizer if bare is None else bare
-
-    @property
+    @cached_property
     def vocabulary_size(self) -> int:
         """Number of token ids that the network knows; of one that does not say, a number above all ids."""
-        if self.facts is not None:
-            return self.facts.vocabulary_size
         size = entry(self.network.config.get_text_config(), "vocab_size")
         return size if isinstance(size, int) else _MOST_IDS
+
+    @cached_property
+    def hidden_size(self) -> int | None:
+        """Size of the hidden states, or ``None`` if the config does not have it."""
+        return hidden_size(self.network.config)
+
+    @cached_property
+    def input_width(self) -> int:
+        """Size of the input embeddings."""
+        return int(self.network.get_input_embeddings().get_parameter("weight").shape[1])
 
     @property
     def body(self) -> PreTrainedModel:
@@ -169,32 +139,21 @@ class Checkpoint(Tokenized):
 
 
 class DeferredCheckpoint(Checkpoint):
-    """A checkpoint whose facts are known from an earlier run; its network and tokenizer are loaded when they are first
-    asked for.
+    """A checkpoint that an earlier run loaded; its network and tokenizer are loaded when they are first asked for.
 
     A copy with other parts (``dataclasses.replace``) is an ordinary checkpoint: nothing is known of it.
     """
 
     @classmethod
-    def of(
-        cls, facts: CheckpointFacts, load: Callable[[], Checkpoint], settings: Mapping[str, Any]
-    ) -> DeferredCheckpoint:
-        """Return a checkpoint that calls ``load`` when its network or tokenizer is needed. ``settings``: those of a
-        :class:`Checkpoint`.
+    def of(cls, known: Mapping[str, object], load: Callable[[], Checkpoint]) -> DeferredCheckpoint:
+        """Return a checkpoint that calls ``load`` when its network or tokenizer is needed.
+
+        ``known``: entries and cached properties of a :class:`Checkpoint`, and ``reading``, of
+        :func:`~pytest_genderbias.models.fingerprint.fingerprint_reading`.
         """
         checkpoint = object.__new__(cls)
-        vars(checkpoint).update(settings, runtime=None, _facts=facts, _load=load)
+        vars(checkpoint).update(known, _load=load)
         return checkpoint
-
-    @property
-    def facts(self) -> CheckpointFacts | None:
-        """Information available without the network."""
-        return vars(self).get("_facts")
-
-    @property
-    def in_memory(self) -> PreTrainedModel | None:
-        """The network, if it is loaded."""
-        return vars(self).get("network")
 
     def __getattr__(self, name: str) -> Any:  # of what is not there yet
         """Load network and tokenizer."""
@@ -270,14 +229,11 @@ class Model:
             return int(self.backend.matrix.shape[1])
         if self.backend.widths:
             return int(self.backend.widths[-1])
-        if self.backend.facts is not None and self.backend.facts.width is not None:
-            return int(self.backend.facts.width)
-        size = hidden_size(self.backend.network.config)
-        if size is None:
+        if self.backend.hidden_size is None:
             raise ModelError(
                 f"the config of {self.name} has no hidden size; expected one of the entries {', '.join(SIZES)}"
             )
-        return size
+        return int(self.backend.hidden_size)
 
     def width_of(self, where: str | int) -> int:
         """Return the size of the vectors at a place: ``input`` (embeddings), ``last``, or the number of a layer.
@@ -292,11 +248,7 @@ class Model:
     @property
     def input_width(self) -> int:
         """Size of the input embeddings; smaller than ``width`` in ALBERT, some ELECTRAs and MobileBERT."""
-        if not self.can(HIDDEN_STATES):
-            return self.width
-        if self.backend.facts is not None and self.backend.facts.input_width is not None:
-            return int(self.backend.facts.input_width)
-        return int(self.backend.network.get_input_embeddings().get_parameter("weight").shape[1])
+        return int(self.backend.input_width) if self.can(HIDDEN_STATES) else self.width
 
 
 def is_network(target: object) -> TypeGuard[PreTrainedModel]:
@@ -318,7 +270,7 @@ def evaluation_mode(target: object) -> Iterator[None]:
     evaluation mode.
     """
     of_model = isinstance(target, Model) and target.can(HIDDEN_STATES)
-    network = target.backend.in_memory if isinstance(target, Model) and of_model else target
+    network = vars(target.backend).get("network") if isinstance(target, Model) and of_model else target
     modes = {module: module.training for module in network.modules()} if is_network(network) else {}
     for module in modes:
         module.training = False

@@ -291,10 +291,10 @@ def test_a_model_that_is_known_by_its_files_is_loaded_by_the_workers_alone(
         return runner.measure(NLI, str(folder)), runner
 
     measured(64, None)
-    assert measured(64, executor)[1].models.model(parse_spec(str(folder))).backend.in_memory is None
+    assert "network" not in vars(measured(64, executor)[1].models.model(parse_spec(str(folder))).backend)
     more, runner = measured(512, executor)
     assert "scored by Ray: 2 workers of 1 thread" in more.notes
-    assert runner.models.model(parse_spec(str(folder))).backend.in_memory is None
+    assert "network" not in vars(runner.models.model(parse_spec(str(folder))).backend)
     assert same_bits(more, measure(str(folder), limit=512))
 
 

@@ -105,15 +105,23 @@ def test_a_known_model_can_be_used_like_a_loaded_one(
     assert loads == ["bert"]
     assert replace(deferred, backend=None) == replace(loaded, backend=None)
     assert (deferred.width, deferred.input_width) == (loaded.width, loaded.input_width)
-    assert deferred.backend.facts is not None
+    assert "reading" in vars(deferred.backend)
     assert loads == ["bert"]
     changed = replace(deferred.backend, network=loaded.backend.network)
     assert changed.network is loaded.backend.network
-    assert changed.facts is None, "nothing is known of other parts"
+    assert "reading" not in vars(changed), "nothing is known of other parts"
     assert changed.tokenizer.get_vocab() == loaded.backend.tokenizer.get_vocab()
     assert loads == ["bert", "bert"]
     with pytest.raises(AttributeError):
         _ = deferred.backend.weights
+
+
+def test_a_known_model_has_the_whole_role_of_a_loaded_one(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+    """The number of replies is one of the run, and no part of a record."""
+    spec = parse_spec(str(checkpoint("gpt2")))
+    for samples in (3, 3, 2, None):
+        models = Runner(LoadSettings(device="cpu", samples=samples), RunSettings(40, cache=tmp_path)).models
+        assert models.source(spec).role.samples == models.model(spec).role.samples == (samples or 1)
 
 
 def other_weight(folder: Path) -> None:

@@ -238,7 +238,7 @@ def test_a_run_from_records_knows_that_padding_moves_scores(tmp_path):
         model = RunModels(LoadSettings(device="cpu"), cache=tmp_path / "cache").model(spec)
         assert model.backend.batches == EQUAL_LENGTHS
         assert model.details["batches"] == EQUAL_LENGTHS
-    assert model.backend.in_memory is None
+    assert "network" not in vars(model.backend)
 
 
 def hides_a_token(self, *args, **kwargs):
