@@ -1,20 +1,23 @@
-"""A graph of onnxruntime or OpenVINO in the place of a transformers network: token ids in, logits or hidden states
-out.
+"""A graph in the place of a transformers network: token ids in, logits or hidden states out. An ``.onnx`` file is run
+by onnxruntime, an OpenVINO ``.xml`` with its ``.bin`` by openvino.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import NoReturn
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
 
-from pytest_genderbias.engines.exported import Graph, Port
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.roles import CAUSAL_LM, ENCODER, MASKED_LM
@@ -22,6 +25,38 @@ from pytest_genderbias.models.roles import CAUSAL_LM, ENCODER, MASKED_LM
 _IDS, _TYPES, _PAST = "input_ids", "token_type_ids", "past_key_values"
 #: Inputs that are fed: the ids, what follows from them, and the empty past of a decoder.
 _FED = (_IDS, "attention_mask", _TYPES, "position_ids", "beam_idx", "use_cache_branch")
+#: Files beside a graph that hold no weights of it: texts, and other graphs.
+_NO_WEIGHTS = {".json", ".jsonl", ".txt", ".md", ".py", ".jinja", ".model", ".yaml", ".yml"}
+_NO_WEIGHTS |= {".safetensors", ".onnx", ".xml"}
+_DTYPES: dict[str, DTypeLike] = {
+    "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float)": "float32", "tensor(float16)": "float16",
+    "tensor(bool)": "bool", "tensor(double)": "float64",
+}  # fmt: skip
+
+
+class Port(NamedTuple):
+    """An input or output of a graph. ``shape`` has ``None`` where the size is free."""
+
+    name: str
+    dtype: DTypeLike
+    shape: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A loaded graph.
+
+    Attributes:
+        runtime: the library with its version, as ``onnxruntime 1.23.0``.
+        inputs: what it is fed.
+        outputs: what it returns.
+        run: returns every output by its name, from the inputs by name.
+    """
+
+    runtime: str
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+    run: Callable[[Mapping[str, NDArray[np.generic]]], dict[str, NDArray[np.generic]]]
 
 
 class ExportedNetwork(PreTrainedModel):  # type: ignore[no-untyped-call]
@@ -124,10 +159,13 @@ class ExportedNetwork(PreTrainedModel):  # type: ignore[no-untyped-call]
                 f"the graph of {self._name} does not read {_TYPES}, which its tokenizer uses to tell two texts apart;"
                 " export it with that input"
             )
-        return {
-            port.name: known[port.name].astype(port.dtype) if port.name in known else _no_past(port, n)
-            for port in self.graph.inputs
-        }
+        fed = {}
+        for port in self.graph.inputs:
+            # Of the empty past of a decoder, the free axes but the first are those of earlier tokens.
+            shape = [n if axis == 0 else size or 0 for axis, size in enumerate(port.shape)]
+            value = known.get(port.name)
+            fed[port.name] = np.zeros(shape, dtype=port.dtype) if value is None else value.astype(port.dtype)
+        return fed
 
     def _port(self) -> Port:
         """Return the output that is read: by its name, or the only one."""
@@ -162,7 +200,68 @@ def _array(tensor: Tensor) -> NDArray[np.int64]:
     return np.ascontiguousarray(tensor.cpu().numpy())
 
 
-def _no_past(port: Port, rows: int) -> NDArray[np.generic]:
-    """Return the empty past of a decoder: the free axes but the first are those of earlier tokens."""
-    shape = [rows if axis == 0 else size or 0 for axis, size in enumerate(port.shape)]
-    return np.zeros(shape, dtype=port.dtype)
+def open_graph(kind: str, path: Path, threads: int) -> Graph:
+    """Load a graph for the CPU. What the library raises passes."""
+    return (_onnx_graph if kind == "onnx" else _openvino_graph)(path, threads)
+
+
+def graph_sha256(path: Path) -> str:
+    """Return the SHA-256 of a graph and of the files beside it that may hold its weights, with their names."""
+    digest = hashlib.sha256()
+    weights = [path.with_suffix(".bin")] if path.suffix == ".xml" else sorted(path.parent.iterdir())
+    for file in [path, *(other for other in weights if other.is_file() and other.suffix not in _NO_WEIGHTS)]:
+        digest.update(f"{file.name if file != path else ''} {file.stat().st_size}".encode())
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _onnx_graph(path: Path, threads: int) -> Graph:
+    """Load a graph that onnxruntime runs on the CPU."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4  # what matters is raised
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    outputs = [_onnx_port(port) for port in session.get_outputs()]
+
+    def run(fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        return {port.name: value for port, value in zip(outputs, session.run(None, dict(fed)), strict=True)}
+
+    inputs = [_onnx_port(port) for port in session.get_inputs()]
+    return Graph(f"onnxruntime {onnxruntime.__version__}", inputs, outputs, run)
+
+
+def _openvino_graph(path: Path, threads: int) -> Graph:
+    """Load a graph that OpenVINO runs on the CPU, in float32 where it is not quantised: by default the processor would
+    decide.
+    """
+    import openvino
+
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
+    compiled = openvino.Core().compile_model(str(path), "CPU", settings)
+    request = compiled.create_infer_request()
+    outputs = {_openvino_port(output): output for output in compiled.outputs}
+
+    def run(fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+        request.reset_state()  # as the keys and values of a decoder: it begins anew
+        results = request.infer(dict(fed))
+        return {port.name: np.array(results[output]) for port, output in outputs.items()}
+
+    inputs = [_openvino_port(port) for port in compiled.inputs]
+    return Graph(f"openvino {openvino.__version__.partition('-')[0]}", inputs, list(outputs), run)
+
+
+def _onnx_port(port: Any) -> Port:
+    shape = tuple(size if isinstance(size, int) and size >= 0 else None for size in port.shape)
+    return Port(port.name, _DTYPES.get(port.type, "float32"), shape)
+
+
+def _openvino_port(port: Any) -> Port:
+    shape = tuple(None if size.is_dynamic else size.get_length() for size in port.partial_shape)
+    # Conversion leaves inner names beside the exporter's own, as /Concat_output_0.
+    name = min(port.names, key=lambda n: (not n.replace(".", "_").isidentifier(), n), default="")
+    return Port(name, port.element_type.to_dtype(), shape)

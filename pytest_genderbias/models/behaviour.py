@@ -4,8 +4,8 @@ and positions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.config import entry, hidden_size, promised_positions
+from pytest_genderbias.models.config import hidden_size, promised_positions
+from pytest_genderbias.models.model import body_of
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, NLI_CLASSIFIER, PAIR_REGRESSOR
 
 if TYPE_CHECKING:
@@ -33,13 +34,10 @@ _SHORT, _LONGER = 4, 9  #: tokens of the probe rows, beside special tokens
 _WORK = 2_000_000_000  #: multiply-adds of the longest probe row: a small network is asked with much padding
 _LEAST_PADDED, _MOST_PADDED = 16, 1024
 _MOST_TRIED = 2048  #: tokens of a row with which an exported graph is tried
-_NEAR, _ROUNDINGS = (
-    1e-4,
-    8,
-)  #: rounding relative to the largest output: at most the first, or so many units of the number format
-_MOST_USUAL = (
-    100  #: how often the median of the outputs the largest one is at most; what is larger is no measure of rounding
-)
+#: Rounding relative to the largest output: at most the first, or so many units of the number format.
+_NEAR, _ROUNDINGS = 1e-4, 8
+#: How often the median of the outputs the largest one is at most; what is larger is no measure of rounding.
+_MOST_USUAL = 100
 
 
 @dataclass(frozen=True)
@@ -48,54 +46,27 @@ class Behaviour:
 
     ``batches``: ``ANY_ROWS``, ``EQUAL_LENGTHS`` or ``SINGLE_ROWS``. ``positions``: the most tokens in a row for which
     it has positions, ``None`` where nothing limits them. ``widths``: sizes of the hidden states of each layer, and of
-    the last hidden state, where they are not all what the config says. ``failure``: why the network could not compute
-    its output for a short row, so that nothing else is known.
+    the last hidden state, where they are not all what the config says.
     """
 
     batches: str = ANY_ROWS
     positions: int | None = None
     widths: tuple[int, ...] = ()
-    failure: str = ""
+
+
+class NotComputedError(ModelError):
+    """The network cannot compute its output for one row, so that nothing is known of it."""
+
+
+class _Run(NamedTuple):
+    special: bool
+    ids: list[int]
+    type: int
 
 
 class _Row(NamedTuple):
     ids: list[int]
     types: list[int]
-
-
-def observe(
-    network: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    kind: str,
-    name: str,
-    device: str,
-    is_graph: bool = False,
-) -> Behaviour:
-    """Pass a few rows through a network in evaluation mode, and return what it does.
-
-    Args:
-        network: the network, with its head.
-        tokenizer: its tokenizer, which has the special tokens and the padding.
-        kind: kind of the model's role.
-        name: the model's name, for messages.
-        device: the device of the network.
-        is_graph: it is an exported graph.
-
-    Raises:
-        ModelError: the network gives another output when the same row is passed again, or it is measured as a causal LM
-            and later tokens change its output.
-    """
-    import torch
-
-    with torch.no_grad():
-        try:
-            return _Probe(network, tokenizer, kind, name, device, is_graph).behaviour()
-        except _NotComputedError as error:
-            return Behaviour(failure=str(error))
-
-
-class _NotComputedError(Exception):
-    """The network cannot compute its output for one row."""
 
 
 def rounding(network: object) -> float:
@@ -132,8 +103,17 @@ def moved(one: Tensor, other: Tensor, near: float) -> bool:
     return not torch.allclose(other, one, rtol=near, atol=near * scale, equal_nan=True)
 
 
-class _Probe:
-    """Passes the rows of one network."""
+class Probe:
+    """Passes a few rows through a network in evaluation mode, to find what it does.
+
+    Args:
+        network: the network, with its head.
+        tokenizer: its tokenizer, which has the special tokens and the padding.
+        kind: kind of the model's role.
+        name: the model's name, for messages.
+        device: the device of the network.
+        is_graph: it is an exported graph.
+    """
 
     def __init__(
         self,
@@ -149,24 +129,39 @@ class _Probe:
         self._near = rounding(network)
         self._by_states = kind in (ENCODER, COREFERENCE_SCORER)
         self._has_types = "token_type_ids" in tokenizer.model_input_names and not self._by_states
-        body: Any = network.base_model
-        self._body: PreTrainedModel = body.get_encoder() if body.config.is_encoder_decoder else body
+        self._body = body_of(network)
         self._asked = self._body if kind == ENCODER else network
         self._pad = int(tokenizer.pad_token_id or 0)
         self._draws = np.random.default_rng(0)
-        self._ordinary = _ordinary_ids(network, tokenizer)
+        known, special = min(len(tokenizer), embedded_tokens(network) or len(tokenizer)), set(tokenizer.all_special_ids)
+        #: Ids of tokens that are not special, and that the network embeds.
+        self._ordinary = [i for i in range(known) if i not in special] or list(range(known)) or [0]
+        self._runs = self._runs_of_texts()
+        self._special = sum(len(run.ids) for run in self._runs if run.special)
 
     def behaviour(self) -> Behaviour:
-        runs = self._runs()
-        special = sum(len(run.ids) for run in runs if run.special)
-        row = self._row(runs, max(1, min(_LONGER, self._limit(_LONGER + special) - special)))
-        short = _Row(row.ids[:_SHORT], row.types[:_SHORT]) if self._kind == CAUSAL_LM else self._row(runs, _SHORT)
-        seen = _Positions(len(row.ids))
-        alone, alone_short = self._first(row, seen.watching()), self._first(short)
+        """Return what the network does.
+
+        Raises:
+            NotComputedError: the network cannot compute its output for a short row.
+            ModelError: the network gives another output when the same row is passed again, or it is measured as a
+                causal LM and later tokens change its output.
+        """
+        import torch
+
+        with torch.no_grad():
+            return self._behaviour()
+
+    def _behaviour(self) -> Behaviour:
+        row = self._row(max(1, min(_LONGER, self._limit(_LONGER + self._special) - self._special)))
+        short = _Row(row.ids[:_SHORT], row.types[:_SHORT]) if self._kind == CAUSAL_LM else self._row(_SHORT)
+        with _positions(len(row.ids)) as seen:
+            alone = self._first(row)
+        alone_short, limit = self._first(short), min(seen, default=None)
         if self._kind == CAUSAL_LM:
             variants = [row, *(self._changed(row, place) for place in range(1, len(row.ids)))]
         else:
-            variants = [row, self._row(runs, len(row.ids) - special)]
+            variants = [row, self._row(len(row.ids) - self._special)]
         together = self._tried(self._output, variants)
         if self._kind == CAUSAL_LM:
             self._refuse_lookahead(alone, alone_short, together)
@@ -178,12 +173,12 @@ class _Probe:
                     " come again; turn off what it draws at random, or measure another model"
                 )
             batches = SINGLE_ROWS
-        positions, rows, padding = seen.limit, [(short, alone_short), (row, alone)], None
+        positions, rows, padding = limit, [(short, alone_short), (row, alone)], None
         if batches == ANY_ROWS and not self._is_graph:
-            padding = self._padding_moves(runs, rows, positions)  # with a row so long that its positions are enough
+            padding = self._padding_moves(rows, positions)  # with a row so long that its positions are enough
         if padding is None:
-            positions = self._most_tokens(runs) if self._is_graph else self._most_positions(runs, seen.limit)
-            padding = self._padding_moves(runs, rows, positions) if batches == ANY_ROWS else False
+            positions = self._most_tokens() if self._is_graph else self._most_positions(limit)
+            padding = self._padding_moves(rows, positions) if batches == ANY_ROWS else False
         if padding is not False:
             batches = EQUAL_LENGTHS
         return Behaviour(batches, positions, self._widths(row))
@@ -205,11 +200,11 @@ class _Probe:
                 " scales all tokens together"
             )
 
-    def _padding_moves(self, runs: list[_Run], alone: Sequence[tuple[_Row, Tensor]], limit: int | None) -> bool | None:
+    def _padding_moves(self, alone: Sequence[tuple[_Row, Tensor]], limit: int | None) -> bool | None:
         """Return whether rows have another output beside a longer one than alone; ``None`` if it reads none so long."""
         length = self._padded_length(limit)
         rows = [row for row, _ in alone]
-        longest = self._row(runs, max(length - len(rows[-1].ids) + _LONGER, _LONGER + 3))
+        longest = self._row(max(length - len(rows[-1].ids) + _LONGER, _LONGER + 3))
         padded = self._tried(self._output, [*rows, longest])
         if padded is None:
             return None
@@ -242,46 +237,46 @@ class _Probe:
         layers = getattr(states, "hidden_states", None) or ()
         return (*(int(layer.shape[-1]) for layer in layers), int(last.shape[-1]))
 
-    def _most_tokens(self, runs: list[_Run]) -> int | None:
+    def _most_tokens(self) -> int | None:
         """Return the length of the longest row that a graph reads, where its config promises more than it does; else
         ``None``.
         """
-        promised = entry(self._network.config, "max_position_embeddings")
+        promised = getattr(self._network.config, "max_position_embeddings", None)
         told = self._tokenizer.model_max_length
         if not isinstance(promised, int) or not _LONGER < promised <= _MOST_TRIED or told < promised:
             return None
-        return self._longest_read(runs, promised)
+        return self._longest_read(promised)
 
-    def _most_positions(self, runs: list[_Run], seen: int | None) -> int | None:
+    def _most_positions(self, seen: int | None) -> int | None:
         """Return the most tokens for which a network has positions: as it looked them up, or less where it does not
         read a long row.
 
         Positions may be in the attention, as of MPT, where nothing is looked up.
         """
-        if (most := self._longest_read(runs, self._padded_length(seen))) is None:
+        if (most := self._longest_read(self._padded_length(seen))) is None:
             return seen
-        fails = all(not self._reads(runs, most + more) for more in (1, 2, 3, most))
-        return most if fails and self._reads(runs, most - 1) else seen  # else it is a matter of other numbers
+        fails = all(not self._reads(most + more) for more in (1, 2, 3, most))
+        return most if fails and self._reads(most - 1) else seen  # else it is a matter of other numbers
 
-    def _longest_read(self, runs: list[_Run], most: int) -> int | None:
+    def _longest_read(self, most: int) -> int | None:
         """Return the length of the longest row that is read, or ``None`` if one of ``most`` tokens is, or none of a few
         tokens.
         """
-        low, high = len(self._row(runs, _LONGER).ids), most
-        if high <= low or self._reads(runs, high):
+        low, high = len(self._row(_LONGER).ids), most
+        if high <= low or self._reads(high):
             return None
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self._reads(runs, middle) else (low, middle)
+            low, high = (middle, high) if self._reads(middle) else (low, middle)
         return low
 
-    def _reads(self, runs: list[_Run], length: int) -> bool:
-        special = len(self._row(runs, 1).ids) - 1
-        return self._tried(self._output, [self._row(runs, length - special)]) is not None
+    def _reads(self, length: int) -> bool:
+        special = len(self._row(1).ids) - 1
+        return self._tried(self._output, [self._row(length - special)]) is not None
 
     # Rows.
 
-    def _runs(self) -> list[_Run]:
+    def _runs_of_texts(self) -> list[_Run]:
         """Return the runs of special and other tokens of a text, or of a pair of texts."""
         texts = [[_TEXT]] * (2 if self._kind in _PAIRS else 1)
         found = self._tokenizer(*texts, return_special_tokens_mask=True, verbose=False)
@@ -296,13 +291,13 @@ class _Probe:
             runs.pop()
         return runs if any(not run.special for run in runs) else [*runs, _Run(False, [], 0)]
 
-    def _row(self, runs: Sequence[_Run], tokens: int) -> _Row:
+    def _row(self, tokens: int) -> _Row:
         """Return a row with random ordinary tokens, as many in all, between the special ones."""
-        texts = sum(not run.special for run in runs)
+        texts = sum(not run.special for run in self._runs)
         ids: list[int] = []
         types: list[int] = []
         left = tokens
-        for run in runs:
+        for run in self._runs:
             here = run.ids
             if not run.special:
                 count = max(1, -(-left // texts))
@@ -319,17 +314,16 @@ class _Probe:
 
     # Passes.
 
-    def _first(self, row: _Row, watched: AbstractContextManager[object] | None = None) -> Tensor:
+    def _first(self, row: _Row) -> Tensor:
         """Return the output for one row."""
         import torch
 
         try:
-            with watched or nullcontext():
-                return self._output([row])
-        except (torch.OutOfMemoryError, _NotComputedError):
+            return self._output([row])
+        except (torch.OutOfMemoryError, NotComputedError):
             raise
         except Exception as error:
-            raise _NotComputedError(
+            raise NotComputedError(
                 f"the network of {self._name} cannot compute its output here, not even for {len(row.ids)} tokens"
                 f" ({type(error).__name__}: {' '.join(str(error).split())[:300]}); correct the numbers in its"
                 " config.json, use the device that its weights were made for, or copy the whole checkpoint again; a"
@@ -360,8 +354,8 @@ class _Probe:
             )
         return found
 
-    def _unfit(self, what: str) -> _NotComputedError:
-        return _NotComputedError(
+    def _unfit(self, what: str) -> NotComputedError:
+        return NotComputedError(
             f"{self._name} cannot be measured: its network ({type(self._asked).__name__}) {what}; measure a network"
             " with another head"
         )
@@ -388,49 +382,26 @@ class _Probe:
         return moved(one, other, self._near)
 
 
-class _Run(NamedTuple):
-    special: bool
-    ids: list[int]
-    type: int
+@contextmanager
+def _positions(tokens: int) -> Iterator[list[int]]:
+    """Watch which rows of tables a pass of one row looks up. Consecutive ones, one per token, are its positions: the
+    list gets the number of positions that each table has from the first of them on.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
 
+    found: list[int] = []
 
-class _Positions:
-    """Watches which rows of tables a pass of one row looks up. Consecutive ones, one per token, are its positions."""
+    class Lookups(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.ops.aten.embedding.default and args[1].numel() == tokens > 2:
+                places = args[1].flatten().tolist()
+                if places == list(range(places[0], places[0] + tokens)):
+                    found.append(int(args[0].shape[0]) - places[0])
+            return func(*args, **(kwargs or {}))
 
-    def __init__(self, tokens: int) -> None:
-        self._tokens = tokens
-        self.limit: int | None = None
-
-    def watching(self) -> AbstractContextManager[object]:
-        """Return a context in which lookups are watched."""
-        import torch
-        from torch.utils._python_dispatch import TorchDispatchMode
-
-        here = self
-
-        class Lookups(TorchDispatchMode):  # type: ignore[no-untyped-call]
-            def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
-                if func is torch.ops.aten.embedding.default:
-                    here.see(args[0], args[1])
-                return func(*args, **(kwargs or {}))
-
-        return Lookups()  # type: ignore[no-untyped-call]
-
-    def see(self, table: Tensor, indices: Tensor) -> None:
-        """Take one lookup into account."""
-        if indices.numel() != self._tokens or self._tokens < 3:
-            return
-        places = indices.flatten().tolist()
-        if places == list(range(places[0], places[0] + self._tokens)):
-            most = int(table.shape[0]) - places[0]
-            self.limit = most if self.limit is None else min(self.limit, most)
-
-
-def _ordinary_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return ids of tokens that are not special, and that the network embeds."""
-    known = min(len(tokenizer), embedded_tokens(network) or len(tokenizer))
-    special = set(tokenizer.all_special_ids)
-    return [i for i in range(known) if i not in special] or list(range(known)) or [0]
+    with Lookups():  # type: ignore[no-untyped-call]
+        yield found
 
 
 def embedded_tokens(network: object) -> int | None:

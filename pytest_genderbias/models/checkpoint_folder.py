@@ -68,10 +68,8 @@ def check_folder(path: Path) -> None:
             f"{path} has its weights in GGUF ({names}){beside}; give the file as SPEC: {in_gguf[0]}{others}"
         )
     refuse_pointers(path)
-    has_config, weights = (
-        (path / "config.json").is_file(),
-        [p for pattern in WHOLE_WEIGHTS for p in path.glob(pattern)],
-    )
+    has_config = (path / "config.json").is_file()
+    weights = [p for pattern in WHOLE_WEIGHTS for p in path.glob(pattern)]
     inside = sorted(
         (folder.parent for folder in path.glob("*/config.json")),
         key=lambda folder: (int(number) if (number := folder.name.rpartition("-")[2]).isdecimal() else -1, folder.name),
@@ -191,16 +189,13 @@ def _missing_weights(folder: Path) -> Iterator[str]:
         return
     start = "it has no weights under a name that is read (model.safetensors or pytorch_model.bin)"
     files = sorted(file for pattern in ("*", "*/*") for file in folder.glob(pattern) if file.is_file())
-    others = [file for file in files if not file.name.startswith(_NO_WEIGHTS) and _may_have_weights(file)]
+    weights = [file for file in files if not {".safetensors", *_PICKLES}.isdisjoint(file.suffixes)]
+    others = [file for file in weights if not file.name.startswith(_NO_WEIGHTS)]
     if not others:
         yield f"{start}, and no others; copy them into the folder"
         return
     names = brief_list([file.relative_to(folder).as_posix() for file in others], 160)
     yield f"{start}, but {names}; {_how_to_read(folder, others[0])}"
-
-
-def _may_have_weights(file: Path) -> bool:
-    return any(suffix in (".safetensors", *_PICKLES) for suffix in file.suffixes)
 
 
 def _how_to_read(folder: Path, file: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import BiasWarning, ModelError, installing
-from pytest_genderbias.models.behaviour import Behaviour, observe
+from pytest_genderbias.models.behaviour import Behaviour, NotComputedError, Probe
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoint_folder import weights_read
 from pytest_genderbias.models.config import (
     PROJECTED_LAYERS,
     QUANTISED,
-    entry,
     likely_heads,
     name_head,
     promised_positions,
@@ -48,15 +47,16 @@ from pytest_genderbias.models.source import (
     refuse_size,
     settle_outputs,
     uncollected_imports,
-    weight_names,
+    weight_shapes,
 )
 from pytest_genderbias.models.spec import HEADS, ModelSpec
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _GIB = 1 << 30
+_NO_FILES = SentenceFiles(None, None)
 _MEMORY, _GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")  #: of Linux; no other system is asked
 
 
@@ -67,8 +67,12 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         ModelError: the config cannot be read, or its head or labels cannot be used.
     """
     is_gguf = spec.kind == "gguf"
-    if is_gguf:
-        _require_gguf(spec)
+    missing = [name for name in ("gguf", "accelerate") if is_gguf and find_spec(name) is None]
+    if missing:
+        raise ModelError(
+            f"{spec.name} is a GGUF file, which is read with {' and '.join(missing)}, not installed here: "
+            f"{installing('gguf')}"
+        )
     config = read_config(spec, settings)
     with reading_errors(spec, "config's entries"):  # of a wrong type
         refuse_size(config, spec.name)
@@ -81,7 +85,7 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
             settle_outputs(config, Path(spec.target), spec.name, settings.labels)
             role = role_of_config(config)
         if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
-            heads = likely_heads(config, weight_names(Path(spec.target)) if spec.kind == "directory" else ()) or HEADS
+            heads = likely_heads(config, weight_shapes(Path(spec.target)) if spec.kind == "directory" else ()) or HEADS
             raise ModelError(
                 f"{spec.name} has no head that can be scored: its config names no architectures; name the head after"
                 f" the checkpoint: {spec.name}={spec.spec:.300},head={heads[0]} (or one of {', '.join(heads[1:])}), or"
@@ -122,8 +126,9 @@ def checked_checkpoint(
 
     name = source.spec.name
     try:
-        if device == SPLIT:
-            device = _first_device(network)
+        if device == SPLIT:  # that of the first layers: a GPU if the network uses one
+            places = getattr(network, "hf_device_map", {"": network.device}).values()
+            device = str(next((torch.device(place) for place in places if place not in ("cpu", "disk")), "cpu"))
         else:
             device = pick_device(device)
             network.to(torch.device(device))  # type: ignore[arg-type]  # a wrapper without types
@@ -134,7 +139,7 @@ def checked_checkpoint(
         if tensor.data_ptr() % 64:  # in a mapped file; alignment changes torch's summation order, and so the scores
             tensor.data = tensor.data.clone()
     projected: dict[str, str] = {}
-    if entry(network.config, PROJECTED_LAYERS):
+    if getattr(network.config, PROJECTED_LAYERS, None):
         from pytest_genderbias.models.hidden_layers import PROJECTION_FILE, restore_projections
 
         with reading_errors(files, "projection of hidden layers"):
@@ -145,20 +150,16 @@ def checked_checkpoint(
         dtype = number_format(network)
         slow = slow_format(dtype, device)
         tokenizer_print = fingerprint_tokenizer(tokenizer)
-    details = {
-        "architecture": type(network).__name__,
-        "tokenizer": tokenizer_print[:16],
-        "dtype": dtype,
-        "device": torch.device(device).type,
-        **chat_template_details(tokenizer),
-        **sentences.facts,
-        **_revision(source),
-        **projected,
-    }
     if slow:
         warnings.warn(f"{name}: {slow}", BiasWarning, stacklevel=2)
     checkpoint = replace(observed(network, tokenizer, source.role, name, device, sentences), files=files)
-    details.update(batch_details(checkpoint))
+    further = {**sentences.facts, **projected}
+    if source.spec.revision is not None:  # the commit of a pinned revision on the hub, as its folder in the cache
+        config = checkpoint_file(source.spec, "config.json")
+        is_snapshot = config is not None and config.parent.parent.name == "snapshots"
+        commit = config.parent.name if config is not None and is_snapshot else source.spec.revision
+        further = {**sentences.facts, "revision": commit, **projected}
+    details = details_of(checkpoint, type(network).__name__, tokenizer_print, dtype, further)
     fingerprint = fingerprint_network(network, tokenizer_print, sentences.facts)
     return Model(name, source.spec.spec, source.role, fingerprint, details, checkpoint)
 
@@ -169,8 +170,9 @@ def observed(
     role: Role,
     name: str,
     device: str,
-    sentences: SentenceFiles,
+    sentences: SentenceFiles = _NO_FILES,
     runtime: str | None = None,
+    refuse: bool = True,
 ) -> Checkpoint:
     """Make a :class:`Checkpoint` of a network in evaluation mode, after a few passes that show what its output depends
     on.
@@ -183,32 +185,43 @@ def observed(
         device: its device.
         sentences: what the files of a sentence encoder say.
         runtime: the library that runs an exported graph.
+        refuse: refuse a network that cannot compute its output; else it says so when it is scored.
 
     Raises:
-        ModelError: as :func:`~pytest_genderbias.models.behaviour.observe`, or the network cannot compute its output.
+        ModelError: as of :class:`~pytest_genderbias.models.behaviour.Probe`.
     """
-    is_graph = runtime is not None
-    found = Behaviour() if role.kind == OTHER else observe(network, tokenizer, role.kind, name, device, is_graph)
-    if found.failure:
-        raise ModelError(found.failure)
-    longest = longest_row(network.config, tokenizer, sentences.longest, found.positions)
+    found = Behaviour()
+    try:
+        if role.kind != OTHER:
+            found = Probe(network, tokenizer, role.kind, name, device, runtime is not None).behaviour()
+    except NotComputedError:
+        if refuse:
+            raise
+    # RoBERTa's positions begin after that of the padding, so its config allows two more than there are.
+    limits: Iterable[object] = (
+        *(*promised_positions(network.config), tokenizer.model_max_length),
+        *(sentences.longest, found.positions),
+    )
+    longest = min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6), default=None)
     return Checkpoint(network, tokenizer, device, longest, sentences.pooling, runtime, found.batches, found.widths)
 
 
-def batch_details(checkpoint: Checkpoint) -> dict[str, str]:
-    """Return the entry of a model's details that says which rows share a batch, if not all may."""
-    return {"batches": checkpoint.batches} if checkpoint.batches else {}
+def details_of(
+    checkpoint: Checkpoint, architecture: str, tokenizer_print: str, dtype: str, further: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the details of a model that is a checkpoint. ``batches`` says which rows share a batch, if not all may."""
+    import torch
 
-
-def _revision(source: ModelSource) -> dict[str, str]:
-    """Return the commit of a pinned revision of a model on the hub, by the name of its folder in the cache; nothing for
-    other models.
-    """
-    if source.spec.revision is None:
-        return {}
-    config = checkpoint_file(source.spec, "config.json")
-    is_snapshot = config is not None and config.parent.parent.name == "snapshots"
-    return {"revision": config.parent.name if config is not None and is_snapshot else source.spec.revision}
+    return {
+        "architecture": architecture,
+        "tokenizer": tokenizer_print[:16],
+        "dtype": dtype,
+        "device": torch.device(checkpoint.device).type,
+        **({} if checkpoint.runtime is None else {"runtime": checkpoint.runtime}),
+        **chat_template_details(checkpoint.tokenizer),
+        **further,
+        **({"batches": checkpoint.batches} if checkpoint.batches else {}),
+    }
 
 
 def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, role: Role, name: str) -> None:
@@ -221,7 +234,10 @@ def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ro
     import torch
 
     check_tokenizer(tokenizer, name)
-    check_mask_token(tokenizer, role, name)
+    if role.kind == MASKED_LM and tokenizer.mask_token_id is None:
+        raise ModelError(
+            f"{name} is a masked LM, but its tokenizer has no mask token; save the tokenizer with mask_token set"
+        )
     for weight, tensor in floats_of(network):
         if not bool(torch.isfinite(tensor).all()):
             raise ModelError(f"{name} has NaN or infinite weights (first: {weight}); train or save it again")
@@ -245,31 +261,6 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
         )
 
 
-def check_mask_token(tokenizer: PreTrainedTokenizerBase, role: Role, name: str) -> None:
-    """Refuse a masked LM whose tokenizer has no mask token.
-
-    Raises:
-        ModelError: it has none.
-    """
-    if role.kind == MASKED_LM and tokenizer.mask_token_id is None:
-        raise ModelError(
-            f"{name} is a masked LM, but its tokenizer has no mask token; save the tokenizer with mask_token set"
-        )
-
-
-def longest_row(
-    config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, own: object = None, positions: int | None = None
-) -> int | None:
-    """Return the most tokens in a row: the least of the limits of config, tokenizer and sentence encoder (``own``), or
-    ``None``.
-
-    ``positions``: those that the network has. RoBERTa's begin after that of the padding, so its config allows two more
-    than there are.
-    """
-    limits: Iterable[object] = (*promised_positions(config), tokenizer.model_max_length, own, positions)
-    return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6), default=None)
-
-
 def pick_device(device: str) -> str:
     """Return a torch device; for ``auto`` a GPU if there is one."""
     import torch
@@ -277,14 +268,6 @@ def pick_device(device: str) -> str:
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return device
-
-
-def _first_device(network: PreTrainedModel) -> str:
-    """Return the device that computes the first layers of a network that was split: a GPU if it uses one."""
-    import torch
-
-    places = getattr(network, "hf_device_map", {"": network.device}).values()
-    return str(next((torch.device(place) for place in places if place not in ("cpu", "disk")), "cpu"))
 
 
 def load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> PreTrainedTokenizerBase:
@@ -346,12 +329,24 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
         except RuntimeError as error:
             if "ignore_mismatched_sizes" not in str(error):
                 raise
-            _refuse_mismatched(read(ignore_mismatched_sizes=True)[1]["mismatched_keys"], source.spec.name)
+            keys: Iterable[tuple[str, Sequence[int], Sequence[int]]]
+            keys = read(ignore_mismatched_sizes=True)[1]["mismatched_keys"]
+            for weight, *shapes in sorted(keys):  # its own, and that of the config
+                sizes = [" x ".join(map(str, shape)) for shape in shapes]
+                raise ModelError(
+                    f"the weights of {source.spec.name} do not fit its config.json: {weight} has the shape {sizes[0]},"
+                    f" and the config asks for {sizes[1]}; copy both from one checkpoint, or correct the number in"
+                    " config.json (of labels: id2label)"
+                ) from None
             raise
     assert isinstance(network, transformers.PreTrainedModel)
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
-    if source.role.kind == ENCODER:
-        missing = _without_pooler(network, missing)
+    if source.role.kind == ENCODER:  # no suite reads the pooler; zeros keep the fingerprint the same
+        pooler = [name for name in missing if name.startswith("pooler.")]
+        with torch.no_grad():
+            for name in pooler:
+                network.get_parameter(name).zero_()
+        missing = [name for name in missing if name not in pooler]
     _refuse_wrapped(missing, info["unexpected_keys"], source.spec.name)
     _refuse_unread(network, info["unexpected_keys"], source.spec.name)
     return network, missing
@@ -401,19 +396,6 @@ def free_memory() -> int | None:
     return min(left, default=None)
 
 
-def _refuse_mismatched(keys: Iterable[tuple[str, Sequence[int], Sequence[int]]], name: str) -> None:
-    """Refuse weights of other shapes than the config says; ``keys`` has the name of each, its shape, and the
-    config's.
-    """
-    for weight, shape, expected in sorted(keys):
-        sizes = [" x ".join(map(str, size)) for size in (shape, expected)]
-        raise ModelError(
-            f"the weights of {name} do not fit its config.json: {weight} has the shape {sizes[0]}, and the config asks"
-            f" for {sizes[1]}; copy both from one checkpoint, or correct the number in config.json (of labels:"
-            " id2label)"
-        )
-
-
 def _refuse_wrapped(missing: Sequence[str], unexpected: Iterable[str], name: str) -> None:
     """Refuse weights whose names all begin with what a wrapper added, as torch.compile does."""
     keys = list(unexpected)
@@ -456,10 +438,11 @@ def _refuse_unread(network: PreTrainedModel, unexpected: Iterable[str], name: st
     prefix = f"{network.base_model_prefix}."
     layers = {path for path, module in network.named_modules() if isinstance(module, (Embedding, Linear, Conv1D))}
     layers |= {path.removeprefix(prefix) for path in layers} | {prefix + path for path in layers}
+    stems = {key: key.split(".") for key in unexpected}  # of the modules that an entry may belong to
     unread = sorted(
         key
-        for key in unexpected
-        if any(stem in layers and rest not in ("weight", "bias") for stem, rest in _splits(key))
+        for key, parts in stems.items()
+        if any(".".join(parts[:i]) in layers and parts[i:] not in (["weight"], ["bias"]) for i in range(1, len(parts)))
     )
     if unread:
         raise ModelError(
@@ -467,33 +450,4 @@ def _refuse_unread(network: PreTrainedModel, unexpected: Iterable[str], name: st
             f" {', '.join(unread[:4])}{' ...' if len(unread) > 4 else ''} ({len(unread)} in all); they belong to its"
             " layers, as the scales of quantised weights or an adapter do, so the weights would mean something else:"
             " save it with save_pretrained(), which writes quantization_config into config.json, or merge the adapter"
-        )
-
-
-def _splits(key: str) -> Iterator[tuple[str, str]]:
-    """Yield the paths of the modules that an entry may belong to, each with the rest of the entry's name."""
-    parts = key.split(".")
-    for i in range(1, len(parts)):
-        yield ".".join(parts[:i]), ".".join(parts[i:])
-
-
-def _without_pooler(network: PreTrainedModel, missing: list[str]) -> list[str]:
-    """Return the missing weights but for the pooler's, which no suite reads; set those to zero, so that the fingerprint
-    stays the same.
-    """
-    import torch
-
-    pooler = [name for name in missing if name.startswith("pooler.")]
-    with torch.no_grad():
-        for name in pooler:
-            network.get_parameter(name).zero_()
-    return [name for name in missing if name not in pooler]
-
-
-def _require_gguf(spec: ModelSpec) -> None:
-    missing = [name for name in ("gguf", "accelerate") if find_spec(name) is None]
-    if missing:
-        raise ModelError(
-            f"{spec.name} is a GGUF file, which is read with {' and '.join(missing)}, not installed here: "
-            f"{installing('gguf')}"
         )

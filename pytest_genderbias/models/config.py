@@ -73,16 +73,11 @@ _PACKAGES: dict[str, dict[str, str]] = {
 }
 
 
-def entry(config: PreTrainedConfig, name: str) -> object:
-    """Return an entry of a config, under its own name or an alias of its ``attribute_map``, or ``None``."""
-    return getattr(config, name, None)  # each architecture has other entries
-
-
 def promised_positions(config: PreTrainedConfig) -> list[int]:
     """Return the most tokens in a row, by each entry of a config that names them; the network may have more or fewer
     positions.
     """
-    return [most for name in _POSITIONS if isinstance(most := entry(config, name), int)]
+    return [most for name in _POSITIONS if isinstance(most := getattr(config, name, None), int)]
 
 
 def hidden_size(config: PreTrainedConfig) -> int | None:
@@ -91,9 +86,9 @@ def hidden_size(config: PreTrainedConfig) -> int | None:
     """
     from transformers import PreTrainedConfig
 
-    encoder = entry(config, "encoder")
+    encoder = getattr(config, "encoder", None)
     text = (encoder if isinstance(encoder, PreTrainedConfig) else config).get_text_config()
-    return next((size for name in SIZES if isinstance(size := entry(text, name), int) and size), None)
+    return next((size for name in SIZES if isinstance(size := getattr(text, name, None), int) and size), None)
 
 
 def encoder_width(config: PreTrainedConfig) -> int:
@@ -112,7 +107,7 @@ def encoder_width(config: PreTrainedConfig) -> int:
 
 def labels_of(config: PreTrainedConfig) -> tuple[str, ...]:
     """Return the labels of a classifier in the order of its outputs; empty without any."""
-    names = entry(config, "id2label")
+    names = getattr(config, "id2label", None)
     labels = {int(i): str(label) for i, label in names.items()} if isinstance(names, dict) else {}
     return tuple(labels[i] for i in sorted(labels))
 
@@ -124,7 +119,7 @@ def role_of_config(config: PreTrainedConfig) -> Role:
         ModelError: the config names a causal head on an encoder that reads in both directions.
     """
     architectures = config.architectures or []
-    classes, is_decoder = set(architectures), bool(entry(config, "is_decoder"))
+    classes, is_decoder = set(architectures), bool(getattr(config, "is_decoder", None))
     if scorers := ARCHITECTURES["coreference"] & classes:
         return coreference_role(min(scorers))
     networks = _networks_by_head()
@@ -223,7 +218,7 @@ def role_of_gguf(config: PreTrainedConfig, name: str) -> Role:
     Raises:
         ModelError: transformers has no causal LM of this architecture.
     """
-    if class_with_head(config, CAUSAL_LM) is None or entry(config, "is_encoder_decoder"):
+    if class_with_head(config, CAUSAL_LM) is None or getattr(config, "is_encoder_decoder", None):
         raise ModelError(
             f"{name} is a GGUF file of the architecture {config.model_type}; only causal LMs are read from GGUF: give a"
             " checkpoint as save_pretrained() writes it"
@@ -265,7 +260,7 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
 
 def quantisation_method(config: PreTrainedConfig) -> str | None:
     """Return the method that a config says its weights were quantised by; ``None`` for weights that are not."""
-    settings = entry(config, "quantization_config")
+    settings = getattr(config, "quantization_config", None)
     if settings is None:
         return None
     known = settings if isinstance(settings, Mapping) else vars(settings)
@@ -298,7 +293,7 @@ def require_library(config: PreTrainedConfig, name: str) -> None:
     if missing:
         raise ModelError(
             f"{named}, which transformers reads with {' and '.join(missing)}, not installed here: pip install"
-            f" {' '.join(map(_quoted, missing))}"
+            f" {' '.join(repr(package) if '[' in package else package for package in missing)}"
         )
 
 
@@ -307,10 +302,6 @@ def _is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # of the package that the module is in
         return False
-
-
-def _quoted(package: str) -> str:
-    return f"'{package}'" if "[" in package else package
 
 
 #: Modules by the values of ``model_type`` in the ``config.json`` of these networks.

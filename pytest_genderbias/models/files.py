@@ -4,6 +4,7 @@ baselines and gates work alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -69,25 +70,24 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     from pytest_genderbias.datasets.coreference_output import read_coreference_output
     from pytest_genderbias.datasets.passages import corpus_sha256
     from pytest_genderbias.datasets.stored_replies import read_stored_answers
-    from pytest_genderbias.models.predictions import read_predictions
-    from pytest_genderbias.models.vectors import read_vectors
+    from pytest_genderbias.models.predictions import Predictions, read_predictions
+    from pytest_genderbias.models.vectors import WordVectors, read_vectors
 
     spec, role = source.spec, source.role
     path = Path(spec.target)
-    if role.kind == VECTORS:
-        vectors = read_vectors(path)
-        return Model(spec.name, spec.spec, role, vectors.fingerprint, {"architecture": "word vectors"}, vectors)
-    if role.kind == CLASS_PREDICTIONS:
-        table = read_predictions(path)
-        return Model(spec.name, spec.spec, role, table.fingerprint, {"architecture": "predictions"}, table)
-    if role.kind == COREFERENCE_PREDICTIONS:
-        output = read_coreference_output(path)
-        return Model(spec.name, spec.spec, role, corpus_sha256([path]), {"architecture": "predictions"}, output)
-    if role.kind == CHAT_ANSWERS:
-        answers = read_stored_answers(path)
-        return Model(spec.name, spec.spec, role, corpus_sha256([path]), {"architecture": "predictions"}, answers)
+    readers: Mapping[str, tuple[Callable[[Path], object], str]] = {
+        VECTORS: (read_vectors, "word vectors"),
+        CLASS_PREDICTIONS: (read_predictions, "predictions"),
+        COREFERENCE_PREDICTIONS: (read_coreference_output, "predictions"),
+        CHAT_ANSWERS: (read_stored_answers, "predictions"),
+        TEXT_REPLIES: (lambda _: RepliesFile(cast("StoredReplies", source.found)), "replies"),
+        TEXT: (Text, "text"),
+    }
+    read, architecture = readers[role.kind]
+    backend = read(path)
+    with_own = (WordVectors, Predictions)
+    fingerprint = backend.fingerprint if isinstance(backend, with_own) else corpus_sha256([path])
+    details = {"architecture": architecture}
     if role.kind == TEXT_REPLIES:
-        backend = RepliesFile(cast("StoredReplies", source.found))
-        details = {"architecture": "replies", "samples": str(role.samples)}
-        return Model(spec.name, spec.spec, role, corpus_sha256([path]), details, backend)
-    return Model(spec.name, spec.spec, role, corpus_sha256([path]), {"architecture": "text"}, Text(path))
+        details["samples"] = str(role.samples)
+    return Model(spec.name, spec.spec, role, fingerprint, details, backend)

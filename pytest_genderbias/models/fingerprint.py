@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
 #: Config entries that do not affect scores, or whose effect is counted by itself.
 _VOLATILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures_source", PROJECTED_LAYERS}
-
-
-def is_fast(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether a tokenizer is one of the tokenizers library."""
-    return hasattr(tokenizer, "backend_tokenizer")
 
 
 def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Mapping[str, str]) -> str:
@@ -67,7 +62,7 @@ def fingerprint_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
     """
     content = (
         _without_last_call(tokenizer.backend_tokenizer.to_str())
-        if is_fast(tokenizer)
+        if tokenizer.is_fast
         else json.dumps(tokenizer.get_vocab(), sort_keys=True)
     )
     special = json.dumps(tokenizer.special_tokens_map, sort_keys=True, default=str)
@@ -110,10 +105,14 @@ def fingerprint_reading(checkpoint: Checkpoint) -> str:
         settings["runtime"] = checkpoint.runtime
     if checkpoint.batches:  # earlier versions stored scores of other batches
         settings["batches"] = checkpoint.batches
-    if not is_fast(tokenizer):
+    if not tokenizer.is_fast:
         settings["slow"] = _slow_content(tokenizer)
-    classes = [type(checkpoint.network), type(tokenizer)]  # the code of the config is in the folder of the network's
-    settings["code"] = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in _remote_code(classes)}
+    # Code that came with the checkpoint, as transformers keeps it; that of the config is beside that of the network.
+    classes = [c for kind in (type(checkpoint.network), type(tokenizer)) for c in kind.__mro__]
+    modules = {c.__module__ for c in classes if c.__module__.startswith("transformers_modules.")}
+    folders = sorted({Path(str(sys.modules[name].__file__)).parent for name in modules})
+    code = [path for folder in folders for path in sorted(folder.glob("*.py"))]
+    settings["code"] = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in code}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -139,18 +138,6 @@ def _slow_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, object]:
         ):  # a tokenizer of someone's own that cannot be saved is not known, and its scores are stored for nobody
             files = uuid4().hex
     return {"class": type(tokenizer).__name__, "settings": settings, "files": files}
-
-
-def _remote_code(classes: list[type]) -> Iterator[Path]:
-    """Yield the files of code that came with a checkpoint, as transformers keeps it: all those in the folders of the
-    classes' modules.
-    """
-    modules = {
-        c.__module__ for kind in classes for c in kind.__mro__ if c.__module__.startswith("transformers_modules.")
-    }
-    folders = {Path(str(sys.modules[name].__file__)).parent for name in modules}
-    for folder in sorted(folders):
-        yield from sorted(folder.glob("*.py"))
 
 
 def known_by(model: Model) -> str:

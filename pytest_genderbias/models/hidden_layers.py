@@ -13,13 +13,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, SettingError
-from pytest_genderbias.models.config import PROJECTED_LAYERS, PROJECTIONS, entry, hidden_size
+from pytest_genderbias.models.config import PROJECTED_LAYERS, PROJECTIONS, hidden_size
+from pytest_genderbias.models.model import body_of
 
 if TYPE_CHECKING:
     import torch
@@ -113,7 +114,9 @@ def restore_projections(network: PreTrainedModel, find: Callable[[], Path | None
     Raises:
         ModelError: the file is missing, has other layers than the config, or a basis that is not orthonormal.
     """
-    layers = entry(network.config, PROJECTED_LAYERS)
+    from safetensors.numpy import load_file
+
+    layers = getattr(network.config, PROJECTED_LAYERS, None)
     advice = "copy it again from where the checkpoint was saved"
     path = find()
     if path is None:
@@ -121,7 +124,11 @@ def restore_projections(network: PreTrainedModel, find: Callable[[], Path | None
             f"the config of {name} says that its hidden layers are projected ({PROJECTED_LAYERS}), but the file with"
             f" their bases, {PROJECTION_FILE}, is missing; {advice}"
         )
-    projections = _read_projections(path)
+    by_number: dict[int, dict[int, FloatArray]] = {}
+    for key, basis in load_file(path).items():
+        number, _, layer = key.partition(".layer_")
+        by_number.setdefault(int(number), {})[int(layer)] = basis
+    projections = [by_number[number] for number in sorted(by_number)]
     if [sorted(bases) for bases in projections] != layers:
         raise ModelError(
             f"{path} has bases of other layers than {PROJECTED_LAYERS} in config.json, {layers!r:.80}; {advice}"
@@ -134,25 +141,17 @@ def restore_projections(network: PreTrainedModel, find: Callable[[], Path | None
     return projection_details(network)
 
 
-def _read_projections(path: Path) -> list[dict[int, FloatArray]]:
-    """Return the bases of a file by layer, one mapping a projection."""
-    from safetensors.numpy import load_file
-
-    projections: dict[int, dict[int, FloatArray]] = {}
-    for name, basis in load_file(path).items():
-        number, _, layer = name.partition(".layer_")
-        projections.setdefault(int(number), {})[int(layer)] = basis
-    return [projections[number] for number in sorted(projections)]
-
-
 def hidden_states(network: PreTrainedModel) -> Sequence[torch.Tensor]:
     """Return the hidden states of a few tokens, without dropout; of an encoder with a decoder, those of the encoder.
 
     Raises:
         ModelError: the network returns none.
     """
-    body = _body_of(network)
-    ids = _few_ids(body)
+    import torch
+
+    body = body_of(network)
+    words = body.get_input_embeddings().get_parameter("weight")
+    ids = torch.arange(6, 12, device=body.device)[None] % len(words)
     training = network.training
     try:
         network.eval()  # type: ignore[no-untyped-call]
@@ -237,18 +236,6 @@ def _checked(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> dict[i
         )
     # In the order of rows, as a file of safetensors has them: another order changes the last digits of a product.
     return {layer: np.ascontiguousarray(check_basis(basis, width)) for layer, basis in bases.items()}
-
-
-def _body_of(network: PreTrainedModel) -> PreTrainedModel:
-    base = cast("PreTrainedModel", network.base_model)
-    return cast("PreTrainedModel", base.get_encoder()) if base.config.is_encoder_decoder else base
-
-
-def _few_ids(body: PreTrainedModel) -> torch.Tensor:
-    import torch
-
-    words = body.get_input_embeddings().get_parameter("weight")
-    return torch.arange(6, 12, device=body.device)[None] % len(words)
 
 
 def _equal_outputs(network: PreTrainedModel) -> tuple[Sequence[torch.Tensor], list[list[Place]]]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.config import SIZES, entry, hidden_size
+from pytest_genderbias.models.config import SIZES, hidden_size
 from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, METHODS, WORD_VECTORS, Backend
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.source import LoadSettings
@@ -118,7 +118,7 @@ class Checkpoint(Tokenized):
     @cached_property
     def vocabulary_size(self) -> int:
         """Number of token ids that the network knows; of one that does not say, a number above all ids."""
-        size = entry(self.network.config.get_text_config(), "vocab_size")
+        size = getattr(self.network.config.get_text_config(), "vocab_size", None)
         return size if isinstance(size, int) else _MOST_IDS
 
     @cached_property
@@ -134,8 +134,7 @@ class Checkpoint(Tokenized):
     @property
     def body(self) -> PreTrainedModel:
         """The network without its head; of an encoder-decoder, the encoder."""
-        body = cast("PreTrainedModel", self.network.base_model)
-        return cast("PreTrainedModel", body.get_encoder()) if body.config.is_encoder_decoder else body
+        return body_of(self.network)
 
 
 class DeferredCheckpoint(Checkpoint):
@@ -249,6 +248,12 @@ class Model:
     def input_width(self) -> int:
         """Size of the input embeddings; smaller than ``width`` in ALBERT, some ELECTRAs and MobileBERT."""
         return int(self.backend.input_width) if self.can(HIDDEN_STATES) else self.width
+
+
+def body_of(network: PreTrainedModel) -> PreTrainedModel:
+    """Return a network without its head; of an encoder-decoder, the encoder."""
+    body = cast("PreTrainedModel", network.base_model)
+    return cast("PreTrainedModel", body.get_encoder()) if body.config.is_encoder_decoder else body
 
 
 def is_network(target: object) -> TypeGuard[PreTrainedModel]:

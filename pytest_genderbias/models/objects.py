@@ -15,12 +15,11 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, cast
 
 from pytest_genderbias.errors import BiasError, ModelError
-from pytest_genderbias.models.behaviour import Behaviour, embedded_tokens, observe
-from pytest_genderbias.models.chat_template import chat_template_details
-from pytest_genderbias.models.checkpoints import batch_details, check_parts, longest_row
+from pytest_genderbias.models.behaviour import embedded_tokens
+from pytest_genderbias.models.checkpoints import check_parts, details_of, observed
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
-from pytest_genderbias.models.model import Checkpoint, Model, evaluation_mode, is_network
+from pytest_genderbias.models.model import Model, evaluation_mode, is_network
 from pytest_genderbias.models.plain_tensors import number_format
 from pytest_genderbias.models.protocols import (
     CausalLM,
@@ -40,7 +39,6 @@ from pytest_genderbias.models.roles import (
     CLASS_PREDICTIONS,
     MASKED_LM,
     NLI_CLASSIFIER,
-    OTHER,
     PAIR_REGRESSOR,
     SENTENCE_ENCODER,
     TEXT_CLASSIFIER,
@@ -87,7 +85,7 @@ def wrap(
     """Make a :class:`Model` of an object in memory. Arguments and errors as
     :func:`~pytest_genderbias.models.loading.load_model`.
     """
-    from pytest_genderbias.models.predictions import is_table
+    from pytest_genderbias.models.predictions import is_table, predictions_of
 
     kind = type(target).__name__
     if name is not None:
@@ -107,7 +105,9 @@ def wrap(
     if isinstance(target, Model):
         return target if name is None else replace(target, name=name)
     if is_table(target):
-        return _wrap_table(target, name or "predictions")
+        table, name = predictions_of(target), name or "predictions"
+        role = Role(CLASS_PREDICTIONS, "a table of a classifier's predictions")
+        return Model(name, name, role, table.fingerprint, {"architecture": "predictions"}, table)
     _refuse_mistaken(target)
     return wrap_object(target, None if name is None else ModelSpec(name, name, "object", name), samples)
 
@@ -148,20 +148,12 @@ def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n
     The network is shared, not copied, and its role is that of its class. The model has no fingerprint, since the
     weights may change: it is measured and never cached.
     """
-    details = {
-        "architecture": type(network).__name__,
-        "tokenizer": fingerprint_tokenizer(tokenizer)[:16],
-        "dtype": number_format(network),
-        "device": network.device.type,
-        **chat_template_details(tokenizer),
-    }
+    tokenizer_print, dtype = fingerprint_tokenizer(tokenizer), number_format(network)
     name, role = name or type(network).__name__, _role_of_class(network)
-    device = str(network.device)
-    with evaluation_mode(network):  # a network that cannot be passed says so when it is scored
-        found = Behaviour() if role.kind == OTHER else observe(network, tokenizer, role.kind, name, device)
-    longest = longest_row(network.config, tokenizer, None, found.positions)
-    backend = Checkpoint(network, tokenizer, device, longest, batches=found.batches, widths=found.widths)
-    return Model(name, name, role, None, {**details, **batch_details(backend)}, backend)
+    with evaluation_mode(network):
+        backend = observed(network, tokenizer, role, name, str(network.device), refuse=False)
+    details = details_of(backend, type(network).__name__, tokenizer_print, dtype, {})
+    return Model(name, name, role, None, details, backend)
 
 
 def _role_of_class(network: PreTrainedModel) -> Role:
@@ -245,14 +237,6 @@ def _refuse_mistaken(target: object) -> None:
         instead = _INSTEAD.get(f"{base.__module__.partition('.')[0]}.{base.__name__}")
         if instead is not None:
             raise ModelError(f"{type(target).__name__} is {instead}")
-
-
-def _wrap_table(target: object, name: str) -> Model:
-    from pytest_genderbias.models.predictions import predictions_of
-
-    table = predictions_of(target)
-    role = Role(CLASS_PREDICTIONS, "a table of a classifier's predictions")
-    return Model(name, name, role, table.fingerprint, {"architecture": "predictions"}, table)
 
 
 def _role_of_object(target: object, name: str) -> Role:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -302,7 +302,13 @@ def _probabilities(
     if not columns and not any(_MAPPING in cells for _, cells in rows):
         return None
     table = np.empty((len(rows), len(labels)))
-    for i, (line, by_label) in enumerate(_by_label(path, rows, columns)):
+    for i, (line, cells) in enumerate(rows):
+        by_label = {label: cells[name] for label, name in columns.items()} if columns else cells.get(_MAPPING)
+        if not isinstance(by_label, dict):
+            raise DataFileError(
+                f"{place(path, line)}: expected a mapping from labels to numbers in {brief(_MAPPING)}, got"
+                f" {brief(by_label)}"
+            )
         if by_label.keys() != set(labels):
             raise DataFileError(f"{place(path, line)}: {_label_problem(by_label.keys(), labels)}")
         table[i] = [_number(path, line, label, by_label[label]) for label in labels]
@@ -320,22 +326,6 @@ def _probabilities(
             f" {SUM_TOLERANCE:g})"
         )
     return table.astype(np.float32)
-
-
-def _by_label(
-    path: Path, rows: Sequence[Row], columns: Mapping[str, str]
-) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yield the line and the probabilities by label of each row."""
-    for line, cells in rows:
-        if columns:
-            yield line, {label: cells[column] for label, column in columns.items()}
-        elif isinstance(mapping := cells.get(_MAPPING), dict):
-            yield line, mapping
-        else:
-            raise DataFileError(
-                f"{place(path, line)}: expected a mapping from labels to numbers in {brief(_MAPPING)}, got"
-                f" {brief(mapping)}"
-            )
 
 
 def _label_problem(present: Collection[str], labels: Sequence[str]) -> str:

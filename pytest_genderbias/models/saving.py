@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, SettingError
-from pytest_genderbias.models.config import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import save_projections
 from pytest_genderbias.models.model import Model
@@ -47,16 +46,11 @@ def with_network(model: Model, network: PreTrainedModel, mitigation: str) -> Mod
 
 def with_matrix(model: Model, matrix: NDArray[np.float32], mitigation: str) -> Model:
     """Return a model of word vectors with another matrix, and a fingerprint that changes with it."""
-    vectors = changed_vectors(model.backend, matrix)
-    details = {**model.details, "mitigation": mitigation}
-    return replace(model, fingerprint=vectors.fingerprint, details=details, backend=vectors)
-
-
-def changed_vectors(vectors: WordVectors, matrix: NDArray[np.float32]) -> WordVectors:
-    """Return word vectors with another matrix, and a fingerprint that changes with it."""
-    digest = hashlib.sha256(vectors.fingerprint.encode())
+    digest = hashlib.sha256(model.backend.fingerprint.encode())
     digest.update(np.ascontiguousarray(matrix).data)
-    return replace(vectors, matrix=matrix, fingerprint=digest.hexdigest())
+    fingerprint, details = digest.hexdigest(), {**model.details, "mitigation": mitigation}
+    backend = replace(model.backend, matrix=matrix, fingerprint=fingerprint)
+    return replace(model, fingerprint=fingerprint, details=details, backend=backend)
 
 
 def untie_output(network: PreTrainedModel) -> None:
@@ -155,7 +149,7 @@ def save_model(model: Model, path: str | Path) -> Path:
 def _write_checkpoint(model: Model, folder: Path) -> None:
     network = model.backend.network
     problems = []
-    flag = bool(entry(network.config, "tie_word_embeddings"))
+    flag = bool(getattr(network.config, "tie_word_embeddings", None))
     for tied in (flag, not flag):  # an encoder and a decoder that share their embeddings need it on
         network.config.tie_word_embeddings = tied
         try:
@@ -232,38 +226,24 @@ def _write_vectors(vectors: WordVectors, path: Path) -> None:
     words = list(vectors.words)
     if list(vectors.words.values()) != list(range(len(words))):
         raise ModelError("the rows of the word vectors are not in the order of their words")
-    _VECTOR_WRITERS.get(path.suffix.lower(), _refuse_form)(path, words, np.asarray(vectors.matrix, np.float32))
+    matrix, form = np.asarray(vectors.matrix, np.float32), path.suffix.lower()
+    if form == ".npz":
+        np.savez(path, vectors=matrix, words=np.array(words, dtype=str))
+    elif form in (".txt", ".vec"):
+        head = [f"{len(words)} {matrix.shape[1]}\n"] if path.suffix == ".vec" else []
+        rows = (" ".join(f"{x:.9g}" for x in row.tolist()) for row in matrix)  # nine digits give every float32 back
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines([*head, *(f"{word} {row}\n" for word, row in zip(words, rows, strict=True))])
+    elif form == ".safetensors":
+        from safetensors.numpy import save_file
+
+        save_file({"vectors": np.ascontiguousarray(matrix)}, path)
+        path.with_name(f"{path.stem}.vocab.json").write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
+    else:
+        raise SettingError(f"{path.name}: word vectors are saved as .npz, .txt, .vec, .safetensors")
     again = read_vectors(path)
     if list(again.words) != words or not np.array_equal(again.matrix, vectors.matrix):
         raise ModelError(f"{path.name} would not be read as it is written; choose .npz or .safetensors")
-
-
-def _write_npz(path: Path, words: list[str], matrix: NDArray[np.float32]) -> None:
-    np.savez(path, vectors=matrix, words=np.array(words, dtype=str))
-
-
-def _write_text(path: Path, words: list[str], matrix: NDArray[np.float32]) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        if path.suffix == ".vec":
-            file.write(f"{len(words)} {matrix.shape[1]}\n")
-        # Nine digits give every float32 back.
-        file.writelines(
-            f"{word} {' '.join(f'{x:.9g}' for x in row.tolist())}\n" for word, row in zip(words, matrix, strict=True)
-        )
-
-
-def _write_safetensors(path: Path, words: list[str], matrix: NDArray[np.float32]) -> None:
-    from safetensors.numpy import save_file
-
-    save_file({"vectors": np.ascontiguousarray(matrix)}, path)
-    path.with_name(f"{path.stem}.vocab.json").write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
-
-
-def _refuse_form(path: Path, words: list[str], matrix: NDArray[np.float32]) -> None:
-    raise SettingError(f"{path.name}: word vectors are saved as {', '.join(_VECTOR_WRITERS)}")
-
-
-_VECTOR_WRITERS = {".npz": _write_npz, ".txt": _write_text, ".vec": _write_text, ".safetensors": _write_safetensors}
 
 
 def described(what: Mapping[str, object]) -> str:

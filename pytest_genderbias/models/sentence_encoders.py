@@ -43,8 +43,12 @@ def read_sentence_files(spec: ModelSpec) -> SentenceFiles:
     """
     pooling = _pooling(spec)
     longest = (_read_json(spec, _LENGTHS, dict) or {}).get("max_seq_length")
-    if pooling is None and not _files_are_known(spec):
-        pooling = UNKNOWN_POOLING
+    if pooling is None and spec.kind == "hub":
+        from huggingface_hub import try_to_load_from_cache
+
+        # A cache that transformers alone has filled does not say whether these files are there.
+        looked_up = [try_to_load_from_cache(spec.target, name, revision=spec.revision) for name in (_MODULES, _LENGTHS)]
+        pooling = UNKNOWN_POOLING if None in looked_up else None
     return SentenceFiles(pooling, longest)
 
 
@@ -101,15 +105,3 @@ def _read_json(spec: ModelSpec, name: str, kind: type[_Content]) -> _Content | N
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read: {error}; copy or save the whole sentence encoder again") from None
     return content
-
-
-def _files_are_known(spec: ModelSpec) -> bool:
-    """Return whether the encoder's files were looked up: a cache that transformers alone has filled does not have
-    them.
-    """
-    if spec.kind != "hub":
-        return True
-    from huggingface_hub import try_to_load_from_cache
-
-    names = (_MODULES, _LENGTHS)
-    return all(try_to_load_from_cache(spec.target, name, revision=spec.revision) is not None for name in names)

@@ -22,7 +22,7 @@ from urllib.request import getproxies
 
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.models.checkpoint_folder import damage_of
-from pytest_genderbias.models.config import QUANTISED, entry, labels_of, register_network
+from pytest_genderbias.models.config import QUANTISED, labels_of, register_network
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.spec import ALIASES, GRAPHS, ModelSpec
 from pytest_genderbias.text.printable import brief, brief_list
@@ -133,9 +133,11 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
     Raises:
         ModelError: neither they nor ``id2label`` do.
     """
-    outputs = head_outputs(folder)
-    if outputs is None:
+    shapes = weight_shapes(folder)
+    heads = [key for key in shapes if key.endswith(_HEAD_WEIGHTS) and key.count(".") <= 2]
+    if not heads or len(shapes[heads[0]]) != 2:
         return
+    outputs = shapes[heads[0]][0]
     named = labels_of(config)
     by_name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("label2id") or {}
     inverse = {number: text for text, number in by_name.items()}
@@ -153,7 +155,7 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
                 f" {', '.join(by_number)}; correct config.json, or name them in their order:"
                 f" --bias-labels={','.join(named)} or --bias-labels={','.join(by_number)}"
             )
-    by_output = entry(config, "id2label")
+    by_output = getattr(config, "id2label", None)
     numbers = sorted(map(int, by_output)) if isinstance(by_output, dict) else []
     if labels is None and len(named) == outputs and named == labels_of(config) and numbers != list(range(outputs)):
         raise ModelError(
@@ -171,32 +173,16 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
         config.label2id = {label: number for number, label in enumerate(named)}
 
 
-def weight_names(folder: Path) -> list[str]:
-    """Return the names of the weights of a checkpoint in safetensors; empty where there are none that can be read."""
+def weight_shapes(folder: Path) -> dict[str, list[int]]:
+    """Return the shapes of the weights of a checkpoint in safetensors, by name; empty where none can be read."""
     from safetensors import SafetensorError, safe_open
 
-    names: list[str] = []
+    shapes: dict[str, list[int]] = {}
     with suppress(OSError, ValueError, SafetensorError):
         for path in sorted(folder.glob("model*.safetensors")):
             with safe_open(path, "np") as file:
-                names += file.keys()
-    return names
-
-
-def head_outputs(folder: Path) -> int | None:
-    """Return how many outputs the head of a classifier's checkpoint has, from the header of its weights; ``None`` if
-    that does not say it.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    with suppress(OSError, ValueError, SafetensorError):
-        for path in sorted(folder.glob("model*.safetensors")):
-            with safe_open(path, "np") as file:
-                names = [key for key in file.keys() if key.endswith(_HEAD_WEIGHTS)]  # noqa: SIM118 - no mapping
-                shapes = [file.get_slice(key).get_shape() for key in names if key.count(".") <= 2]
-            if shapes and len(shapes[0]) == 2:
-                return int(shapes[0][0])
-    return None
+                shapes |= {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118 - no mapping
+    return shapes
 
 
 def read_arguments(spec: ModelSpec, settings: LoadSettings) -> dict[str, Any]:
@@ -248,7 +234,7 @@ def checkpoint_file(spec: ModelSpec, name: str) -> Path | None:
     try:
         path_in_cache = cached_file(spec.target, name, local_files_only=_is_local(spec), revision=spec.revision)
     except OSError as error:
-        if lacks_file(error):
+        if all(_status(cause) in (None, 404) for cause in _causes(error)):  # none, or the hub says nothing
             return None
         raise loading_error(error, spec, name) from None
     return Path(path_in_cache) if path_in_cache else None
@@ -302,7 +288,8 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
         from huggingface_hub import constants
 
         offline = ", since HF_HUB_OFFLINE is set" if constants.is_offline_mode() else ""
-        reason = "the hub has none of that name" if has_answer(error) else f"the hub cannot be reached{offline}"
+        has_answer = any(_status(cause) is not None for cause in _causes(error))
+        reason = "the hub has none of that name" if has_answer else f"the hub cannot be reached{offline}"
         alias = "" if spec.spec in ALIASES else ", or an alias such as bert-base or demo"
         return ModelError(
             f"no model {spec.target!r} in the local cache, and {reason}; give a path,"
@@ -383,7 +370,7 @@ def refuse_size(config: PreTrainedConfig, name: str) -> None:
         **dict.fromkeys(_ROUNDED, (0, 1)),
     }
     for key, (least, most) in ranges.items():
-        number = entry(config, key)
+        number = getattr(config, key, None)
         if isinstance(number, (int, float)) and not least <= number <= most:
             raise _impossible(name, key, number, f"most {most}" if number > most else f"least {least}")
 
@@ -536,16 +523,6 @@ def refusal_of_hub(error: BaseException, spec: ModelSpec) -> str | None:
             return f"{known.format(id=spec.target, name=spec.name, revision=revision)} (status {status})"
         return None if status == 404 else f"the hub refuses the request for {spec.target} (status {status})"
     return None
-
-
-def lacks_file(error: BaseException) -> bool:
-    """Return whether the hub says that there is no such file, revision or repository; also true if it said nothing."""
-    return all(_status(cause) in (None, 404) for cause in _causes(error))
-
-
-def has_answer(error: BaseException) -> bool:
-    """Return whether the hub answered at all before an error was raised."""
-    return any(_status(cause) is not None for cause in _causes(error))
 
 
 def _status(error: BaseException) -> int | None:

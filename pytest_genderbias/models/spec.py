@@ -91,8 +91,8 @@ _DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{i}" for port in ("C
 SEED = "{seed}"  #: placeholder in a spec for the number of a restart
 
 
-ADAPTER = (  #: a file of the peft library: how to change the weights of another checkpoint, its base
-    "adapter_config.json"
+ADAPTER = (
+    "adapter_config.json"  #: a file of the peft library: how to change the weights of another checkpoint, its base
 )
 #: What a hub id may look like.
 HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
@@ -254,7 +254,12 @@ def _parse(name: str, spec: str) -> ModelSpec:
     if (named := _HEAD.fullmatch(spec)) and not Path(spec).expanduser().exists():
         return _with_head(_parse(name, named[1]), spec, named[2])
     if spec.startswith("text:"):
-        return _parse_text(name, spec)
+        path = Path(spec.removeprefix("text:")).expanduser()
+        if not path.exists():
+            raise ModelError(
+                f"no text {path}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a folder of them"
+            )
+        return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, "text", str(path.resolve()))
     if SEED in spec:  # the first restart determines the kind
         first = _parse("", spec.replace(SEED, "0"))
         return replace(first, name=name or safe_name(Path(spec).name.replace(SEED, "")), spec=spec)
@@ -264,14 +269,16 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return parse(name, spec)
     path = Path(spec).expanduser()
     if path.is_dir():
+        kind, place = "directory", path
         if (path / ADAPTER).is_file():
             refuse_pointers(path)
             check_adapter_alone(path)
-            return ModelSpec(name or safe_name(path.resolve().name), spec, "adapter", str(path.resolve()))
-        check_folder(path)
-        if graph := graph_in(path):
-            return ModelSpec(name or safe_name(path.resolve().name), spec, _ENDINGS[graph.suffix], str(graph.resolve()))
-        return ModelSpec(name or safe_name(path.resolve().name), spec, "directory", str(path.resolve()))
+            kind = "adapter"
+        else:
+            check_folder(path)
+            if graph := graph_in(path):
+                kind, place = _ENDINGS[graph.suffix], graph
+        return ModelSpec(name or safe_name(path.resolve().name), spec, kind, str(place.resolve()))
     if path.is_file():
         return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
     if path.exists():
@@ -288,13 +295,13 @@ def _parse(name: str, spec: str) -> ModelSpec:
             f" module:callable, http://HOST:PORT/v1#MODEL, chat:http://HOST:PORT/v1#MODEL, vllm:DIR, or one of"
             f" {_known()}"
         )
-    place, revision = parts
-    if place in DEMOS:
-        raise ModelError(f"{place} comes with the package and has no revisions; leave out @{revision}")
-    if place in ALIASES:  # at a revision
-        return replace(_parse("", ALIASES[place]), name=name or place, spec=spec, revision=revision)
-    _refuse_misspelt(place)
-    return ModelSpec(name or safe_name(place.rpartition("/")[2]), spec, "hub", place, revision=revision)
+    hub_id, revision = parts
+    if hub_id in DEMOS:
+        raise ModelError(f"{hub_id} comes with the package and has no revisions; leave out @{revision}")
+    if hub_id in ALIASES:  # at a revision
+        return replace(_parse("", ALIASES[hub_id]), name=name or hub_id, spec=spec, revision=revision)
+    _refuse_misspelt(hub_id)
+    return ModelSpec(name or safe_name(hub_id.rpartition("/")[2]), spec, "hub", hub_id, revision=revision)
 
 
 def hub_parts(text: str) -> tuple[str, str | None] | None:
@@ -398,16 +405,8 @@ def check_adapter_alone(path: Path) -> None:
         )
 
 
-def _parse_text(name: str, spec: str) -> ModelSpec:
-    path = Path(spec.removeprefix("text:")).expanduser()
-    if not path.exists():
-        raise ModelError(
-            f"no text {path}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a folder of them"
-        )
-    return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, "text", str(path.resolve()))
-
-
 def _kind_of_file(path: Path) -> str:
+    from pytest_genderbias.datasets.files import read_lines
     from pytest_genderbias.models.predictions import looks_like_predictions
     from pytest_genderbias.models.vectors import looks_like_vectors
 
@@ -415,31 +414,20 @@ def _kind_of_file(path: Path) -> str:
     if path.suffix in _ENDINGS:
         return _ENDINGS[path.suffix]
     try:
-        predictions = looks_like_predictions(path) is not None
-    except DataFileError as error:  # the first row determines the kind of predictions
+        if looks_like_predictions(path) is not None:  # the first row determines the kind
+            return "predictions"
+        if looks_like_vectors(path):
+            return "vectors"
+        if path.name.endswith((".txt", ".txt.gz")):
+            next(read_lines(path), None)  # may be in another encoding, or damaged gzip
+    except DataFileError as error:
         raise ModelError(str(error)) from None
-    if predictions:
-        return "predictions"
-    if looks_like_vectors(path):
-        return "vectors"
-    if path.name.endswith((".txt", ".txt.gz")):
-        _refuse_other_encodings(path)
     raise ModelError(
         f"{path} cannot be measured: the kind of the file is unknown; expected the directory of a checkpoint with its"
         " config.json, a .gguf file, an exported graph (.onnx, OpenVINO's .xml), vectors as text"
         " (.txt, .vec) or as arrays (.npz, .npy or .safetensors with a vocabulary), predictions (.csv, .tsv,"
         " .jsonl, .parquet), or a text as text:FILE"
     )
-
-
-def _refuse_other_encodings(path: Path) -> None:
-    """Refuse a text whose first line cannot be read, with the reason: another encoding, or damaged gzip."""
-    from pytest_genderbias.datasets.files import read_lines
-
-    try:
-        next(read_lines(path), None)
-    except DataFileError as error:
-        raise ModelError(str(error)) from None
 
 
 def safe_name(name: str) -> str:

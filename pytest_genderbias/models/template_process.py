@@ -51,7 +51,9 @@ def render(
             than :data:`MOST_WRITTEN` characters beside the messages.
     """
     with _LOCK:
-        return _renderer().render(template, conversations, for_answer, values)
+        if not _RENDERERS or not _RENDERERS[0].is_usable:  # a template ended it
+            _RENDERERS[:] = [_Renderer()]
+        return _RENDERERS[0].render(template, conversations, for_answer, values)
 
 
 class _Renderer:
@@ -143,13 +145,6 @@ class _Renderer:
 
 _LOCK = Lock()
 _RENDERERS: list[_Renderer] = []
-
-
-def _renderer() -> _Renderer:
-    """Return the process of this one; it is started on first use, and anew after a template ended it."""
-    if not _RENDERERS or not _RENDERERS[0].is_usable:
-        _RENDERERS[:] = [_Renderer()]
-    return _RENDERERS[0]
 
 
 # In the process.

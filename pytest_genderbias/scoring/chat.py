@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,14 @@ from pytest_genderbias.models.behaviour import ANY_ROWS, moved
 from pytest_genderbias.models.chat_template import DETAIL, NO_TEMPLATE, ChatPrompts
 from pytest_genderbias.models.model import Checkpoint, Model, Tokenized
 from pytest_genderbias.models.plain_tensors import is_quantised
-from pytest_genderbias.scoring.network import Batches, check_embedded, check_scored, is_out_of_memory, keeping
+from pytest_genderbias.scoring.network import (
+    Batches,
+    check_embedded,
+    check_scored,
+    is_out_of_memory,
+    keeping,
+    slot_tokens,
+)
 from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
 from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows, tokenized
@@ -25,9 +31,8 @@ from pytest_genderbias.text.printable import brief
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
-_NEAR = (
-    1e-4  #: how far logits after a reused beginning may lie from those of whole rows, relative to the largest: rounding
-)
+#: How far logits after a reused beginning may lie from those of whole rows, relative to the largest: rounding.
+_NEAR = 1e-4
 
 
 class ChatScorer:
@@ -65,11 +70,17 @@ class ChatScorer:
         prompts = self._prompts.prompts([message for (message,) in self._cases.sentences(cases)])
         pairs = [answer_ids(self._encoder.tokenizer, prompt, self._answers, self._name) for prompt in prompts]
         rows = [np.concatenate([prompt, answer]) for prompt, answers in pairs for answer in answers]
-        starts = [len(prompt) for prompt, answers in pairs for _ in answers]
-        self._refuse_longer(max(map(len, rows), default=0))
+        tokens = max(map(len, rows), default=0)
+        if self._longest is not None and tokens > self._longest:
+            raise ModelError(
+                f"a question in the chat template of {self._name} has {tokens} tokens with its answer, the model reads"
+                f" {self._longest}; measure a suite with shorter texts"
+            )
         scores = self._after_beginnings(cases, pairs)
         if scores is None:
-            scores = self._of_rows(rows, starts).reshape(len(cases), -1)
+            spans = [(len(prompt), len(answer)) for prompt, answers in pairs for answer in answers]
+            packed = pack_rows(rows, self._encoder, np.asarray(spans, dtype=np.int64))
+            scores = self._sums.sums(packed, *slot_tokens(packed)).reshape(len(cases), -1)
         check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._name)
         return scores
 
@@ -97,21 +108,6 @@ class ChatScorer:
         groups = [prompts[at : at + size] for at in range(0, len(prompts), size)]
         found = self._beginnings.log_probabilities(groups, np.asarray(targets, dtype=np.int32)[:, 0])
         return None if found is None else found.reshape(len(cases), -1)
-
-    def _of_rows(self, rows: list[IdArray], starts: list[int]) -> NDArray[np.float64]:
-        """Return the log-probability of the tokens from its start on, of each row."""
-        lengths = np.asarray([len(row) for row in rows], dtype=np.int64) - starts
-        packed = pack_rows(rows, self._encoder, np.stack([starts, lengths], axis=1).astype(np.int64))
-        case = np.repeat(np.arange(len(rows)), lengths)
-        position = np.asarray(list(chain.from_iterable(range(a, a + n) for a, n in zip(starts, lengths, strict=True))))
-        return self._sums.sums(packed, case, position.astype(np.int64))
-
-    def _refuse_longer(self, tokens: int) -> None:
-        if self._longest is not None and tokens > self._longest:
-            raise ModelError(
-                f"a question in the chat template of {self._name} has {tokens} tokens with its answer, the model reads"
-                f" {self._longest}; measure a suite with shorter texts"
-            )
 
 
 def answer_ids(

@@ -39,20 +39,15 @@ def outputs_of_checkpoint(cases: Cases, query: Query, model: Model, batch_tokens
             inputs = whole_rows(rows)
             return _outputs(network, inputs, query, model)[inputs.back]
         inputs = whole_rows(rows, mask_id)
-        fills, finite = _fills(network, inputs, query.k, model)
+        if checkpoint.vocabulary_size < query.k:
+            raise SettingError(
+                f"top_k is {query.k}, the vocabulary of {model.name} has {checkpoint.vocabulary_size} items"
+            )
+        best, finite = network.best(inputs, query.k)
         check_finite(finite[inputs.back], cases, numbers, model.name)
-        return fills[inputs.back]
+        return best.astype(np.int32)[inputs.back]
 
     return PlainScorer(cases, model, scores, lambda: [layout.note, *network.notes])
-
-
-def _fills(network: Network, inputs: Inputs, k: int, model: Model) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the ids of the k best fills of the mask in each row, and whether all scores of the row are finite."""
-    size = model.backend.vocabulary_size
-    if size < k:
-        raise SettingError(f"top_k is {k}, the vocabulary of {model.name} has {size} items")
-    best, finite = network.best(inputs, k)
-    return best.astype(np.int32), finite
 
 
 def _outputs(network: Network, inputs: Inputs, query: Query, model: Model) -> NDArray[np.number]:

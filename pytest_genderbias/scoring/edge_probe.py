@@ -260,19 +260,16 @@ def read_head(path: Path, key: dict[str, object], features: int) -> Head | str:
             about = json.loads((file.metadata() or {})["head"])
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         head = Head(weights, **about["facts"])
-        numbers = [head.pairs, head.held_out, head.f1 or 0.0, head.f1_always or 0.0]
+        figures = [figure or 0.0 for figure in _facts(head).values()]
+        is_finite = all(np.isfinite(array).all() for array in (figures, *weights.values()))
         wrong = [name for name in key if about["key"].get(name) != key[name]]
         whole = about["sha256"] == _checksum(head)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "is damaged"
-    if not all(isinstance(n, (int, float)) and np.isfinite(n) for n in numbers):
-        return "is damaged"
-    if not all(np.isfinite(array).all() for array in weights.values()):
-        return "is damaged"
-    if wrong:
+    if is_finite and wrong:
         return f"was trained for another {' and '.join(wrong)}"
     shapes = {name: array.shape for name, array in weights.items()}
-    return head if whole and shapes == head_shapes(features) else "is damaged"
+    return head if is_finite and whole and shapes == head_shapes(features) else "is damaged"
 
 
 def _facts(head: Head) -> dict[str, int | float | None]:
@@ -357,7 +354,10 @@ def train_head(
     scale = features[train].std(axis=0, dtype=np.float64)
     scale[scale == 0] = 1.0
     standard = ((features - mean) / scale).astype(np.float32)
-    with _one_thread(), nullcontext(_ignore) if show is None else show(total=_EPOCHS * len(train)) as advance:
+    with (
+        _one_thread(),
+        nullcontext(lambda count: None) if show is None else show(total=_EPOCHS * len(train)) as advance,
+    ):
         fitted = _fit(standard[train], corefer[train], standard[stop], corefer[stop], seed, advance)
     hidden = fitted["hidden_weight"].astype(np.float64) / scale
     weights = {
@@ -381,10 +381,6 @@ def split_documents(documents: IntArray, seed: int) -> tuple[IntArray, IntArray,
     place = np.random.default_rng(seed).permutation(len(names))[number.ravel()]
     tenth = max(1, len(names) // 10)
     return np.flatnonzero(place >= 2 * tenth), np.flatnonzero(place < tenth), np.flatnonzero(place // tenth == 1)
-
-
-def _ignore(count: int) -> None:
-    """Show nothing."""
 
 
 def _fit(

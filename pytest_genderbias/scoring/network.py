@@ -147,9 +147,8 @@ def masked_reads(
     target = ids[np.arange(len(case)), position].astype(np.int64)
     ids[np.arange(len(case)), position] = mask_id
     types = None if rows.types is None else rows.types[case]
-    return _distinct(ids, types, rows.lengths[case], position, np.ones_like(position)), TokenReads(
-        case, position, target
-    )
+    inputs = _distinct(ids, types, rows.lengths[case], position, np.ones_like(position))
+    return inputs, TokenReads(case, position, target)
 
 
 def _distinct(
@@ -440,24 +439,17 @@ def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Shortcut]
 
     There are none in a quantised network, whose layers may scale a row by all positions of its batch.
     """
-    from torch.nn import ModuleList
+    from torch.nn import Module, ModuleList
     from transformers import PreTrainedModel
 
     if isinstance(network, PreTrainedModel) and is_quantised(network):
         return []
     found: list[Shortcut] = []
-    layers = _submodule(network.base_model, "encoder.layer")
-    last = layers[-1] if isinstance(layers, ModuleList) and len(layers) else None
-    if last is not None and (attention := _submodule(last, "attention")) is not None:
+    layers = getattr(getattr(network.base_model, "encoder", None), "layer", None)
+    attention = getattr(layers[-1], "attention", None) if isinstance(layers, ModuleList) and len(layers) else None
+    if isinstance(attention, Module):
         found.append(partial(dropping, attention))
     return [*found, partial(dropping, network.base_model)] if vocabulary_head else found
-
-
-def _submodule(module: Module, name: str) -> Module | None:
-    try:
-        return module.get_submodule(name)
-    except AttributeError:
-        return None
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint, Model, Tokenized
@@ -158,7 +158,7 @@ class SpanLikelihood:
             wanted.append(at[scorable[at]])
         counts = np.asarray([len(at) for at in wanted], dtype=np.int64)
         ids = [self._encoder.packed(encoding) for encoding in encodings]
-        rows = pack_rows(ids, self._encoder, np.zeros((len(ids), 2), dtype=np.int64))
+        rows = pack_rows(ids, self._encoder)
         case = np.repeat(np.arange(len(ids)), counts)
         total = self._sums.sums(rows, case, np.concatenate(wanted))
         return np.stack([total, counts], axis=1)
@@ -255,13 +255,9 @@ def block_likelihood(cases: Cases, query: BlockLogLikelihood, model: Model, batc
 
 
 def block_sums(
-    network: Network, encoder: RowEncoder, blocks: Sequence[ArrayLike]
+    network: Network, encoder: RowEncoder, blocks: Sequence[Sequence[int] | NDArray[np.int64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the log-probability of each block after its first token, in nats, and the number of these tokens."""
-    rows = pack_rows(
-        [np.asarray(block, dtype=np.int32) for block in blocks], encoder, np.zeros((len(blocks), 2), np.int64)
-    )
-    scored = rows.lengths - 1
-    block = np.repeat(np.arange(len(blocks)), scored)
-    position = np.arange(len(block)) - np.repeat(np.cumsum(scored) - scored, scored) + 1
-    return NetworkSums(network, None).sums(rows, block, position), scored
+    spans = np.asarray([(1, len(block) - 1) for block in blocks], dtype=np.int64)
+    rows = pack_rows([np.asarray(block, dtype=np.int32) for block in blocks], encoder, spans)
+    return NetworkSums(network, None).sums(rows, *slot_tokens(rows)), rows.span_length

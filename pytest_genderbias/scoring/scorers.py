@@ -107,8 +107,10 @@ def make_scorer(
         NotApplicableError: the model cannot answer the query.
     """
     refuse_unserved(query, model.name, model.role)
-    if isinstance(query, CoreferenceScores):
-        _check_spans(cases, query)
+    if isinstance(query, CoreferenceScores) and not (
+        isinstance(cases, TextCases) and all(len(spans) == query.candidates + 1 for spans in cases.spans)
+    ):
+        raise ValueError(f"a case needs the spans of {query.candidates} candidates and of the pronoun")
     way = next((way for way in ways_for(query, _WAYS) if way.fits(model)), None)
     if way is None:
         from pytest_genderbias.scoring.object_scorer import ObjectScorer
@@ -121,11 +123,6 @@ def make_scorer(
         **{scorer: {"cache": cache} for scorer in (_REPLIES, _FIRST_TOKENS)},
     }
     return cast("Scorer", make(cases, query, model, batch_tokens, **kept.get(way.scorer, {})))
-
-
-def _check_spans(cases: Cases, query: CoreferenceScores) -> None:
-    if not isinstance(cases, TextCases) or any(len(spans) != query.candidates + 1 for spans in cases.spans):
-        raise ValueError(f"a case needs the spans of {query.candidates} candidates and of the pronoun")
 
 
 def refuse_unserved(query: Query, name: str, role: Role) -> None:

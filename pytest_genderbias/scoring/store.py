@@ -324,14 +324,18 @@ def _score_entry(folder: Path) -> CacheEntry | None:
     except OSError:  # another process removes the entry right now
         return None
     about = _about(folder / ABOUT)
-    each, total = (_count(about.get(name)) for name in ("cases_per_unit", "cases"))
+    each, total = (
+        value if type(value) is int and 0 <= value < 1 << 63 else None
+        for value in (about.get("cases_per_unit"), about.get("cases"))
+    )
+    suite, model = (value if isinstance(value, str) else None for value in (about.get("suite"), about.get("model")))
     units = _stored([match for path in files if (match := SCORES.fullmatch(path.name))])
     return CacheEntry(
         folder,
         size,
         used,
-        _text(about.get("suite")),
-        _text(about.get("model")),
+        suite,
+        model,
         None if each is None else units * each,
         total,
         any(_LEFTOVER.fullmatch(path.name) for path in files),
@@ -372,11 +376,3 @@ def _about(path: Path) -> dict[str, object]:
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None

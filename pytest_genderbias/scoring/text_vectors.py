@@ -94,7 +94,9 @@ class HiddenStates:
     ) -> None:
         self._checkpoint, self._where = checkpoint, where
         require_fast(checkpoint.tokenizer)
-        _refuse_graph(checkpoint, where, random_seed)
+        graph: Any = checkpoint.network  # of an encoder's graph there is the last hidden state alone
+        if checkpoint.runtime and (where != "last" or random_seed is not None or not graph.gives_hidden_states):
+            graph.refuse("hidden states that this suite needs")
         network = checkpoint.body
         self._network = network if random_seed is None else untrained(network, random_seed, checkpoint.device)
         layers = PackedLayers(self._network) if packed else None
@@ -232,13 +234,6 @@ def _tokens_in(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
     real = (np.asarray(encoding.special_tokens_mask) == 0) & (offsets[:, 1] > offsets[:, 0])
     wanted = np.asarray(spans, dtype=np.int64).reshape(-1, 2)
     return np.asarray((offsets[:, 0] < wanted[:, 1:]) & (offsets[:, 1] > wanted[:, :1]) & real)
-
-
-def _refuse_graph(checkpoint: Checkpoint, where: str | int, random_seed: int | None) -> None:
-    """Refuse an exported graph, except an encoder's for its last hidden state."""
-    graph: Any = checkpoint.network
-    if checkpoint.runtime and (where != "last" or random_seed is not None or not graph.gives_hidden_states):
-        graph.refuse("hidden states that this suite needs")
 
 
 def untrained(network: PreTrainedModel, seed: int, device: str) -> PreTrainedModel:

@@ -142,8 +142,8 @@ def encode_cases(encoder: RowEncoder, space: CaseSpace, cases: NDArray[np.int64]
     spans = np.zeros((len(rows), 2), dtype=np.int64)
     if scored is not None:
         for i, (encoding, text, choice) in enumerate(zip(encodings, texts, choices, strict=True)):
-            template = space.templates[choice[TEMPLATE]]
-            wanted = scored_part(template, scored)
+            pieces = space.templates[choice[TEMPLATE]].segments[0]
+            wanted = 0, next(number for number, piece in enumerate(pieces) if piece.fills(scored))
             parts = encoder.split(encoding, text)
             spans[i] = sum(len(ids) for part, ids in parts.items() if part < wanted), len(parts.get(wanted, ()))
     return pack_rows(rows, encoder, spans)
@@ -214,13 +214,7 @@ class TextRows:
         if self._encoder.has_types:
             types = [np.asarray(row, dtype=np.int32) << TYPE_SHIFT for row in output["token_type_ids"]]
             ids = [row | kind for row, kind in zip(ids, types, strict=True)]
-        return pack_rows(ids, self._encoder, np.zeros((len(ids), 2), dtype=np.int64))
-
-
-def scored_part(template: Template, slot: str) -> Part:
-    """Return the part with the word of ``slot``."""
-    pieces = template.segments[0]
-    return 0, next(i for i, piece in enumerate(pieces) if piece.fills(slot))
+        return pack_rows(ids, self._encoder)
 
 
 def _encode_without_offsets(
@@ -245,10 +239,11 @@ def _encode_without_offsets(
     return pack_rows(rows, encoder, spans)
 
 
-def pack_rows(rows: Sequence[IdArray], encoder: RowEncoder, spans: NDArray[np.int64]) -> TokenRows:
-    """Return token rows from packed ids, padded to the longest row. ``spans``: start and length of the scored slot,
-    shape (n, 2).
+def pack_rows(rows: Sequence[IdArray], encoder: RowEncoder, spans: NDArray[np.int64] | None = None) -> TokenRows:
+    """Return token rows from packed ids, padded to the longest row. ``spans``: start and length of the scored tokens,
+    shape (n, 2); ``None``: 0 and 0.
     """
+    spans = np.zeros((len(rows), 2), dtype=np.int64) if spans is None else spans
     lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
     packed = np.full((len(rows), int(lengths.max(initial=1))), encoder.pad_id, dtype=np.int32)
     for i, row in enumerate(rows):

@@ -21,8 +21,7 @@ from support.tiny_checkpoints import make_network, tokenizer
 from transformers import GPT2LMHeadModel
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.engines.exported import Port, graph_sha256
-from pytest_genderbias.engines.exported_network import ExportedNetwork
+from pytest_genderbias.engines.exported_network import ExportedNetwork, Port, graph_sha256
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
 from pytest_genderbias.models.saving import copied, save_model
 from pytest_genderbias.models.source import config_folder

@@ -210,7 +210,7 @@ def test_scores_that_an_earlier_version_stored_for_padded_rows_are_not_used(tmp_
     folder = saved(tmp_path / "fnet", fnet())
     right = measure("lm-occupation", f"m={folder}", limit=40, cache=tmp_path / "cache").value
     with monkeypatch.context() as earlier:  # the batches of earlier versions
-        earlier.setattr("pytest_genderbias.models.checkpoints.observe", lambda *args: Behaviour())
+        earlier.setattr("pytest_genderbias.models.checkpoints.Probe.behaviour", lambda probe: Behaviour())
         earlier.setattr("pytest_genderbias.scoring.network.EQUAL_LENGTHS", ANY_ROWS)
         earlier.setitem(REASONS, ANY_ROWS, "")
         wrong = measure("lm-occupation", f"m={folder}", limit=40, cache=tmp_path / "other", batch_tokens=64).value

@@ -13,7 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, initialization
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from pytest_genderbias.models.config import encoder_width, entry
+from pytest_genderbias.models.config import encoder_width
 
 _RANGE = 0.02  #: of the first weights of the head
 BUCKETS = 10  #: of widths and distances: 0, 1, 2, 3, 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, 64 and more
@@ -41,7 +41,7 @@ class EncoderWithHeadConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         self.tie_word_embeddings = False
         inner = encoder.get_text_config() if encoder is not None else None
         for name in ("vocab_size", "max_position_embeddings"):  # entries that every network needs
-            setattr(self, name, None if inner is None else entry(inner, name))
+            setattr(self, name, None if inner is None else getattr(inner, name, None))
 
 
 class EncoderWithHead(PreTrainedModel):  # type: ignore[no-untyped-call]
