@@ -93,8 +93,8 @@ class KnownModels:
         are read.
         """
         local = self._local(spec)
-        state = None if local is None else _state_of(Path(local.target))
-        if local is None or state is None or (role := _role_hash(local, state, self._settings)) is None:
+        role = None if local is None else _role_hash(local, self._settings)
+        if role is None:
             return None
         records = filter(None, map(_read, sorted(self._folder.glob(f"{role}*.json"))))
         return next((ModelSource(spec, self._role_of(record)) for record in records), None)
@@ -179,15 +179,12 @@ class KnownModels:
 def _files_of(spec: ModelSpec, settings: LoadSettings) -> _Files | None:
     """Hash the files of a checkpoint; ``None`` where that does not say what is loaded."""
     folder = Path(spec.target)
-    state = _state_of(folder)
-    role = None if state is None else _role_hash(spec, state, settings)
-    if state is None or role is None or not _names_only(spec, {name for name, *_ in state}):
-        return None
-    try:
-        hashes = {name: file_sha256(folder / name) for name, *_ in state}
-    except OSError:
-        return None
-    return _Files(role, hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest(), state)
+    state, role = _state_of(folder), _role_hash(spec, settings)
+    if state is not None and role is not None and _names_only(spec, {name for name, *_ in state}):
+        with suppress(OSError):
+            hashes = {name: file_sha256(folder / name) for name, *_ in state}
+            return _Files(role, hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest(), state)
+    return None
 
 
 def _names_only(spec: ModelSpec, hashed: Collection[str]) -> bool:
@@ -205,26 +202,19 @@ def _names_only(spec: ModelSpec, hashed: Collection[str]) -> bool:
         return False
 
 
-def _role_hash(spec: ModelSpec, state: _State, settings: LoadSettings) -> str | None:
-    """Hash a checkpoint's config, the sizes of its files, and all that decides how they are loaded."""
-    device = _device(settings)
-    try:
-        config = file_sha256(Path(spec.target) / "config.json")
-    except OSError:
-        return None
-    if device is None:
+def _role_hash(spec: ModelSpec, settings: LoadSettings) -> str | None:
+    """Hash a checkpoint's config, the sizes of its files, and all that decides how they are loaded; ``None`` where that
+    is not known.
+    """
+    state, device = _state_of(Path(spec.target)), _device(settings)
+    if state is None or device is None:
         return None
     sizes = [(name, size) for name, size, *_ in state]
-    loading = {
-        "device": device,
-        "dtype": settings.dtype,
-        "labels": settings.labels,
-        "head": spec.head,
-        "revision": spec.revision,
-        "versions": _versions(),
-    }
-    text = json.dumps([config, sizes, loading, _code()], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    loading = (device, settings.dtype, settings.labels, spec.head, spec.revision, _versions(), _code())
+    with suppress(OSError):
+        text = json.dumps([file_sha256(Path(spec.target) / "config.json"), sizes, loading], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return None
 
 
 def _state_of(folder: Path) -> _State | None:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Protocol, cast
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model, Origin
@@ -106,15 +107,8 @@ def load_model(
     if dtype not in DTYPES:
         raise SettingError(f"dtype should be one of {', '.join(DTYPES)}, got {dtype!r}")
     check_setting("samples", Count | None, samples)
-    of_servers = (
-        allow_remote,
-        endpoint_version,
-        endpoint_timeout,
-        system_prompt,
-        temperature,
-        max_requests,
-        max_tokens,
-    )
+    of_replies = (system_prompt, temperature, max_requests, max_tokens)
+    of_servers = (allow_remote, endpoint_version, endpoint_timeout, *of_replies)
     if not isinstance(model, (str, PathLike)):
         if ServedSettings((), *of_servers) != ServedSettings():
             raise SettingError(
@@ -133,43 +127,27 @@ def load_model(
     spec = spec if name is None else replace(spec, name=check_name(name))
     if tokenizer is not None and spec.kind != SERVED:
         raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
-    served = ServedSettings(_named(spec.name, tokenizer), *of_servers)
+    place = fspath(tokenizer) if isinstance(tokenizer, PathLike) else tokenizer
+    served = ServedSettings(() if place is None else ((spec.name, place),), *of_servers)
     if isinstance(labels, str):
         raise SettingError(f"labels should be a list of names, got the text {brief(labels)}")
     settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served, samples)
     return load(inspect(spec, settings), settings)
 
 
-def _named(
-    name: str, tokenizer: PreTrainedTokenizerBase | PathLike[str] | str | None
-) -> tuple[tuple[str, PreTrainedTokenizerBase | str], ...]:
-    """Return the tokenizer that was given for a served model, by the model's name; nothing if none was."""
-    place = fspath(tokenizer) if isinstance(tokenizer, PathLike) else tokenizer
-    return () if place is None else ((name, place),)
-
-
-class _Kind(Protocol):
-    """Interface of the module of a kind of model."""
-
-    def inspect(self, spec: ModelSpec, settings: LoadSettings) -> ModelSource:
-        """Locate a model and read its role without loading its weights."""
-
-    def load(self, source: ModelSource, settings: LoadSettings) -> Model:
-        """Load the weights of a located model and check them."""
-
-
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Locate a model and read its role without loading its weights."""
     is_adapter = spec.kind == "hub" and checkpoint_file(spec, ADAPTER) is not None
-    source = _module("adapter" if is_adapter else spec.kind).inspect(spec, settings)
+    source: ModelSource = _module("adapter" if is_adapter else spec.kind).inspect(spec, settings)
     return replace(source, role=source.role.writing(settings.samples))
 
 
 def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load the weights of a located model and check them."""
-    model = _module(source.kind or source.spec.kind).load(source, settings)
+    model: Model = _module(source.kind or source.spec.kind).load(source, settings)
     return replace(model, role=model.role.writing(settings.samples), origin=Origin(source.spec, settings))
 
 
-def _module(kind: str) -> _Kind:
-    return cast("_Kind", import_module(f"pytest_genderbias.{KINDS.get(kind) or ENGINES[kind].module}"))
+def _module(kind: str) -> ModuleType:
+    """Return the module of a kind of model, which has :func:`inspect` and :func:`load` for it."""
+    return import_module(f"pytest_genderbias.{KINDS.get(kind) or ENGINES[kind].module}")

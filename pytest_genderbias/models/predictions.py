@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_rows, refuse_repeats
+from pytest_genderbias.datasets.passages import corpus_sha256
 from pytest_genderbias.datasets.stored_replies import KEYS as REPLY_KEYS
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.models.roles import CHAT_ANSWERS, CLASS_PREDICTIONS, COREFERENCE_PREDICTIONS, TEXT_REPLIES
@@ -111,9 +112,7 @@ def read_predictions(path: Path) -> Predictions:
     """
     columns = _Columns.among(path, column_names(path))
     rows = list(read_rows(path, columns.required, optional=(_MAPPING,)))
-    with path.open("rb") as file:
-        fingerprint = hashlib.sha256(file.read()).hexdigest()
-    return _checked(path, rows, columns, fingerprint)
+    return _checked(path, rows, columns, corpus_sha256([path]))
 
 
 def group_name(name: str) -> str:

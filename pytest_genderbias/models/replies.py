@@ -144,9 +144,17 @@ class Replying(RepliesBackend):
         return [one for one, key in keys.items() if key not in self.known]
 
     def _answers(self, texts: Sequence[str], asked: Asked) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield texts with their replies, as they come."""
+        """Yield texts with their replies, as they come.
+
+        Raises:
+            SettingError: the attribute ``at_once`` is no whole number from 1 on.
+        """
         is_coroutine = inspect.iscoroutinefunction(self.target.reply)
-        at_once = _at_once(self.target, self.name, _AT_ONCE if is_coroutine else 1)
+        at_once = getattr(self.target, "at_once", _AT_ONCE if is_coroutine else 1)
+        if type(at_once) is not int or not 1 <= at_once <= _MOST_AT_ONCE:
+            raise SettingError(
+                f"at_once of {self.name} should be a whole number from 1 to {_MOST_AT_ONCE}, got {brief(at_once)}"
+            )
         seeds = {
             text: int.from_bytes(hashlib.sha256(f"{asked.seed}\n{text}".encode()).digest()[:4], "big") for text in texts
         }
@@ -208,18 +216,6 @@ def replying_model(
 
 async def _awaited(found: Any) -> object:
     return await found
-
-
-def _at_once(target: object, name: str, usual: int) -> int:
-    """Return how many calls an object takes at the same time.
-
-    Raises:
-        SettingError: its attribute ``at_once`` is no whole number from 1 on.
-    """
-    number = getattr(target, "at_once", usual)
-    if type(number) is not int or not 1 <= number <= _MOST_AT_ONCE:
-        raise SettingError(f"at_once of {name} should be a whole number from 1 to {_MOST_AT_ONCE}, got {brief(number)}")
-    return number
 
 
 def _checked(found: object, samples: int, name: str) -> tuple[str, ...]:
