@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from tabulate import tabulate
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.engines import ray_crew
+from pytest_genderbias.engines import ray_executor
 from pytest_genderbias.engines.ray_cluster import Cluster
 from pytest_genderbias.engines.ray_executor import RayExecutor
 from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
@@ -257,7 +257,10 @@ class Job:
 
 def with_actors(job: Job, trial: Trial) -> NDArray[np.generic] | None:
     """Score as the product does, once all workers have the model; ``None`` if time ran out."""
-    with patch.object(ray_crew, "RayWorker", logging_worker(trial.log)), RayExecutor(workers=job.workers) as executor:
+    with (
+        patch.object(ray_executor, "RayWorker", logging_worker(trial.log)),
+        RayExecutor(workers=job.workers) as executor,
+    ):
         while len(trial.log.loaded()) < job.workers:
             job.score(executor, 64)
         stopped = threading.Event()
@@ -363,14 +366,14 @@ def node(model: str, cases: int) -> None:
     cluster.wait_for_nodes()
     with RayExecutor(cluster.address, workers=2) as executor:
         measure(model, 64, executor)
-        collect, answers, quarter = ray_crew.Crew.collect, itertools.count(1), max(1, cases // engine.WINDOW // 4)
+        collect, answers, quarter = ray_executor.Crew.collect, itertools.count(1), max(1, cases // engine.WINDOW // 4)
 
-        def counted(crew: ray_crew.Crew) -> Scored:
+        def counted(crew: ray_executor.Crew) -> Scored:
             if next(answers) == quarter:
                 cluster.remove_node(nodes[0], allow_graceful=False)
             return collect(crew)
 
-        with patch.object(ray_crew.Crew, "collect", counted):
+        with patch.object(ray_executor.Crew, "collect", counted):
             there, _ = measure(model, cases, executor)
         print(f"{cases:,} cases: equal bits {same_bits(here, there)}; workers left: {len(executor.ready)}")
     cluster.shutdown()

@@ -24,7 +24,7 @@ import numpy as np
 from tabulate import tabulate
 
 from pytest_genderbias import load_suite
-from pytest_genderbias.engines.ray_crew import EACH
+from pytest_genderbias.engines.ray_executor import EACH
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.cost import MACHINES, ONE_PASS, SIZES, Machine, NetworkSize, work_of
 from pytest_genderbias.measurement.fit import main_question

@@ -80,7 +80,7 @@ class ChatEndpoint:
         self._model, self._name, self._settings = model, name, settings
         self._form = 0
         self._said: list[str] | None = None
-        self._requests, self._tokens = 0, (0, 0)
+        self._requests, self._tokens = 0, [0, 0]  # tokens in questions and in replies
         self.top, self._why_text = 0, ""
         if samples is None and settings.temperature == 1:
             self._why_text = done(self._why_no_tokens())
@@ -213,7 +213,9 @@ class ChatEndpoint:
             )
         self._check_same([without_key(str(content.get(name) or ""))[:200] for name in ("model", "system_fingerprint")])
         self._requests += 1
-        self._tokens = _added(self._tokens, content.get("usage"))
+        usage = content.get("usage")
+        counts = [usage.get(n) if isinstance(usage, dict) else None for n in ("prompt_tokens", "completion_tokens")]
+        self._tokens = [before + (n if type(n) is int else 0) for before, n in zip(self._tokens, counts, strict=True)]
         return found
 
     def _check_same(self, said: list[str]) -> None:
@@ -369,13 +371,6 @@ def _first_tokens(choice: object) -> Tokens | str:
     if any(aside) or begins_reasoning(max(listed, key=lambda one: one[1])[0]):
         return "its first tokens are those of reasoning"
     return listed
-
-
-def _added(tokens: tuple[int, int], usage: object) -> tuple[int, int]:
-    """Return the numbers of tokens in questions and replies, with those of an answer, if it counts them."""
-    counts = [usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")]
-    first, second = (count if type(count) is int else 0 for count in counts)
-    return tokens[0] + first, tokens[1] + second
 
 
 def _is_filtered(answer: bytes) -> bool:

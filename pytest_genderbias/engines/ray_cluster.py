@@ -118,7 +118,11 @@ class Cluster:
             if self.address == LOCAL:
                 self._start(ray)
             else:
-                self._join(ray)
+                self._connected = True
+                try:
+                    ray.init(address=self.address, log_to_driver=False, logging_level="error")
+                except Exception as error:
+                    raise ExecutorError(_not_joined(self.address, error)) from None
         except BaseException:
             self.close()
             raise
@@ -137,7 +141,9 @@ class Cluster:
 
     def _start(self, ray: ModuleType) -> None:
         """Start a cluster of this machine, and refuse it if it could be reached from another one."""
-        self._folder = _private_folder()
+        usual = Path(tempfile.gettempdir())  # a folder that only this user can enter, short enough for sockets
+        place = usual if len(str(usual)) <= _LONGEST_FOLDER - len("/gb-ray-12345678") else Path("/tmp")  # noqa: S108 - mkdtemp makes a name that is free
+        self._folder = Path(tempfile.mkdtemp(prefix="gb-ray-", dir=place))
         self._connected = True
         # Ray reads the variable when it is imported, which may have been before.
         vars(importlib.import_module("ray._private.ray_constants"))["ENABLE_RAY_CLUSTER"] = False
@@ -166,13 +172,6 @@ class Cluster:
                 f" ({ray.__version__})"
             )
 
-    def _join(self, ray: ModuleType) -> None:
-        self._connected = True
-        try:
-            ray.init(address=self.address, log_to_driver=False, logging_level="error")
-        except Exception as error:
-            raise ExecutorError(_not_joined(self.address, error)) from None
-
     def _set(self, variables: dict[str, str | None]) -> None:
         """Set variables of the environment, and remember what they were."""
         for name, value in variables.items():
@@ -187,13 +186,6 @@ class Cluster:
 def _token() -> str:
     """Return a token that cannot be guessed; one for this process, since Ray keeps the first that it sees."""
     return secrets.token_hex(32)
-
-
-def _private_folder() -> Path:
-    """Make a folder that only this user can enter, with a path that is short enough for sockets."""
-    usual = Path(tempfile.gettempdir())
-    place = usual if len(str(usual)) <= _LONGEST_FOLDER - len("/gb-ray-12345678") else Path("/tmp")  # noqa: S108 - mkdtemp makes a name that is free
-    return Path(tempfile.mkdtemp(prefix="gb-ray-", dir=place))
 
 
 def _probe(address: str) -> None:

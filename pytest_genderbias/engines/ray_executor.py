@@ -5,7 +5,7 @@ many copies of the model there are, which window ended with a worker, and when a
 worker has, one was begun and one was not, so that at most one window is repeated for each lost worker. Ray's own
 retries are off.
 
-Only this module, ``ray_crew``, ``ray_cluster`` and ``ray_worker`` know Ray, and ``ray`` is imported when the first
+Only this module, ``ray_cluster`` and ``ray_worker`` know Ray, and ``ray`` is imported when the first
 window is scored.
 """
 
@@ -13,18 +13,29 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
 
 from pytest_genderbias.engines.ray_cluster import LOCAL, Cluster, check_address
-from pytest_genderbias.engines.ray_crew import Crew
-from pytest_genderbias.engines.ray_worker import WantedModel
-from pytest_genderbias.errors import ExecutorError, SettingError
+from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
+from pytest_genderbias.errors import BiasError, ExecutorError, SettingError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import REPLIES
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.scoring.executor import InProcess, Pool, Task
+from pytest_genderbias.scoring.executor import InProcess, Pool, Scored, Task, Window
+from pytest_genderbias.suites.cases import IntArray
 from pytest_genderbias.suites.query import CoreferenceScores, Query
+from pytest_genderbias.text.printable import counted
+
+EACH = 2  #: windows that a worker has: one that it scores, and one that waits, so that it never waits itself
+_CONTROL = "control"  #: calls of this group do not wait for the others
+_MOST_FAILED_STARTS = 3  #: workers that may end in a row before one of them scores a window
+_LOOK_EVERY = 0.5  #: seconds between two looks at whether the executor was closed
 
 
 class RayExecutor:
@@ -187,3 +198,276 @@ def _of_files(model: Model) -> Model:
             " in this process, without an executor"
         )
     return model
+
+
+@dataclass(eq=False)
+class Worker:
+    """An actor, and the windows that it has, in the order in which it scores them.
+
+    ``getting``: its answers to the model and the question, which are awaited. ``ready``: it has both. ``about``: its
+    process and node. ``is_new``: it was started for this task.
+    """
+
+    actor: Any
+    getting: list[Any] = field(default_factory=list)
+    ready: bool = False
+    is_new: bool = True
+    about: Loaded | None = None
+    windows: dict[Any, tuple[Window, IntArray]] = field(default_factory=dict)
+
+
+class Crew:
+    """The workers of an executor, all on one kind of device: a pool that takes another worker for each that is lost.
+
+    ``number``: of the workers. ``threads``: of each. ``on_gpu``: each has a GPU. ``wait``: seconds to wait for the
+    first worker.
+    """
+
+    def __init__(self, ray: ModuleType, number: int, threads: int, on_gpu: bool, wait: float) -> None:
+        self._ray, self._number, self._threads, self.on_gpu, self.wait = ray, number, threads, on_gpu, wait
+        self._actor = ray.remote(concurrency_groups={_CONTROL: 1})(RayWorker).options(
+            num_cpus=threads, num_gpus=1 if on_gpu else 0, max_restarts=0, max_task_retries=0
+        )
+        self.workers: list[Worker] = []
+        self._task = 0
+        self._ended = False
+
+    # Pool
+
+    @property
+    def slots(self) -> int:
+        """Number of windows that are under way at once."""
+        return EACH * self._number
+
+    @property
+    def state(self) -> str:
+        """The number of workers, and of those that took the place of lost ones."""
+        restarted = f", {self._restarts} restarted" if self._restarts else ""
+        return f"{counted(self._number, 'workers')}{restarted}"
+
+    @property
+    def notes(self) -> list[str]:
+        """Who scored, on processors of which kinds, and what was repeated."""
+        notes = [f"scored by Ray: {counted(self._number, 'workers')} of {counted(self._threads, 'threads')}"]
+        if len(self._processors) > 1:
+            notes.append(
+                f"the workers' processors differ ({', '.join(sorted(self._processors))}), and scores with them by"
+                " rounding"
+            )
+        if self._restarts:
+            notes.append(
+                f"{counted(self._restarts, 'workers')} lost, {counted(self._repeated, 'windows')} scored again"
+            )
+        return notes
+
+    def submit(self, window: Window, units: IntArray) -> None:
+        """Let a window be scored; earlier windows go first."""
+        self._queue.append((window, units))
+        self._queue.sort(key=lambda waiting: waiting[0])
+        self._hand_out()
+
+    def collect(self) -> Scored:
+        """Wait until a window is scored or lost."""
+        waits_since = time.monotonic()
+        while not self._done:
+            if any(worker.ready for worker in self.workers):
+                waits_since = time.monotonic()
+            self._check_waiting(waits_since)
+            for worker, ref in self._answers():
+                scored = self._answered(worker, ref)
+                if scored is not None:
+                    return scored
+        return self._done.popleft()
+
+    # The crew
+
+    def begin(self, wanted: WantedModel, question: bytes) -> None:
+        """Let workers load the model of a task and take its question, and wait until one of them has.
+
+        Raises:
+            ExecutorError: no worker could start in time, or the executor was closed.
+        """
+        self._task += 1
+        self._wanted, self._question = wanted, question
+        self._queue: list[tuple[Window, IntArray]] = []
+        self._done: deque[Scored] = deque()
+        self._restarts = self._repeated = self._failed_starts = 0
+        self._processors: set[str] = set()
+        for worker in self.workers:
+            worker.is_new = False
+            self._prepare(worker)
+        while len(self.workers) < self._number:
+            self._start_worker()
+        waits_since = time.monotonic()
+        while not any(worker.ready for worker in self.workers):
+            self._check_waiting(waits_since)
+            for worker, ref in self._answers():
+                self._answered(worker, ref)
+
+    def give_up(self) -> None:
+        """Leave all windows. A worker finishes the window that it scores, whose result is dropped; it leaves out the
+        next one.
+
+        Ray's own ``cancel`` does not keep a call that waits at an actor from being run (2.60), so the worker is told by
+        a thread of its own.
+        """
+        for worker in self.workers:
+            if worker.windows:
+                with suppress(self._ray.exceptions.RayError, ValueError):
+                    worker.actor.give_up.options(concurrency_group=_CONTROL).remote(self._task)
+            worker.windows.clear()
+            worker.getting.clear()
+
+    def end(self) -> None:
+        """End all workers."""
+        self._ended = True
+        self._lose_all()
+
+    def _start_worker(self) -> None:
+        self.workers.append(Worker(self._actor.remote(self._threads)))
+        self._prepare(self.workers[-1])
+
+    def _prepare(self, worker: Worker) -> None:
+        worker.ready = False
+        worker.getting = [worker.actor.load.remote(self._wanted), worker.actor.ask.remote(self._question)]
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise ExecutorError("the executor was closed while it scored; what is complete is in the cache")
+
+    def _check_waiting(self, waits_since: float) -> None:
+        """Raise if the executor was closed, or has waited for its first worker for too long."""
+        self._check_open()
+        if time.monotonic() - waits_since > self.wait:
+            free: dict[str, float] = self._ray.available_resources()
+            cpus, gpus = int(free.get("CPU", 0)), int(free.get("GPU", 0))
+            self._lose_all()
+            raise ExecutorError(
+                f"no worker could begin within {self.wait:,.0f} seconds: each asks for {counted(self._threads, 'CPUs')}"
+                + (" and a GPU" if self.on_gpu else "")
+                + f", and {cpus} CPUs and {gpus} GPUs of the cluster are free; loading the model may take longer, or"
+                " another run may hold the rest, as one that pytest-xdist started beside this one: wait for it, ask for"
+                " fewer (bias_workers), or let one process measure (without -n)"
+            )
+
+    def _lose_all(self) -> None:
+        while self.workers:
+            self._lose(self.workers.pop())
+
+    def _lose(self, worker: Worker) -> None:
+        """End a worker that may be gone, or out of reach."""
+        with suppress(self._ray.exceptions.RayError, ValueError):
+            self._ray.kill(worker.actor)
+
+    def _answers(self) -> list[tuple[Worker, Any]]:
+        """Wait a little for the answer of a worker, and return it with the worker; none may have come."""
+        awaited = {ref: worker for worker in self.workers for ref in (*worker.getting, *worker.windows)}
+        if not awaited:
+            time.sleep(0.02)
+            return []
+        done, _ = self._ray.wait(list(awaited), num_returns=1, timeout=_LOOK_EVERY)
+        return [(awaited[ref], ref) for ref in done]
+
+    def _hand_out(self) -> None:
+        """Give waiting windows to the workers that have the fewest."""
+        while self._queue:
+            free = [worker for worker in self.workers if worker.ready and len(worker.windows) < EACH]
+            if not free:
+                return
+            worker = min(free, key=lambda one: len(one.windows))
+            window, units = self._queue.pop(0)
+            worker.windows[worker.actor.score.remote(units, self._task)] = window, units
+
+    def _answered(self, worker: Worker, ref: Any) -> Scored | None:
+        """Take an answer of a worker: a scored window, or nothing if it now has the model, or is lost."""
+        try:
+            answer = self._ray.get(ref)
+        except self._ray.exceptions.RayError as error:
+            self._replace(worker, error)
+            return None
+        if ref in worker.getting:
+            self._prepared(worker, ref, answer)
+            return None
+        window, _ = worker.windows.pop(ref)
+        self._failed_starts = 0
+        self._hand_out()
+        return _scored(worker, window, answer)
+
+    def _prepared(self, worker: Worker, ref: Any, answer: object) -> None:
+        """Take the answer to the model or to the question; with the second one the worker can score."""
+        worker.getting.remove(ref)
+        if isinstance(answer, Failure):
+            raise raised(answer)
+        if isinstance(answer, Loaded):
+            worker.about = answer
+            self._processors.add(answer.processor)
+        if not worker.getting:
+            worker.ready = True
+            self._hand_out()
+
+    def _replace(self, worker: Worker, error: Exception) -> None:
+        """Take another worker in the place of a lost one. Of its windows the first was begun and is lost; the others
+        wait again.
+        """
+        self._check_open()
+        self.workers.remove(worker)
+        self._lose(worker)
+        reason = _reason(error)
+        if worker.ready:
+            self._failed_starts = 0
+        elif worker.is_new:  # others were lost while they waited, as with their machine
+            self._failed_starts += 1
+        if self._failed_starts >= _MOST_FAILED_STARTS:
+            raise ExecutorError(
+                f"{self._failed_starts} workers ended one after another before they could score, the last one so:"
+                f" {reason}; this package has to be installed on every node, and a model that does not fit into memory"
+                " needs fewer workers (bias_workers)"
+            )
+        self._take_back(worker, reason)
+        self._restarts += 1
+        self._start_worker()
+        self._hand_out()
+
+    def _take_back(self, worker: Worker, reason: str) -> None:
+        """Take the windows of a lost worker: those that it had scored, the one that it had begun, and those that it had
+        not.
+        """
+        windows = dict(worker.windows)
+        for ref in worker.windows:
+            try:
+                answer = self._ray.get(ref, timeout=0)
+            except self._ray.exceptions.RayError:
+                break
+            self._done.append(_scored(worker, windows.pop(ref)[0], answer))
+        rest = list(windows.values())
+        if rest:
+            self._repeated += 1
+            self._done.append(Scored(rest[0][0], lost=reason))
+        self._queue = sorted([*rest[1:], *self._queue], key=lambda waiting: waiting[0])
+
+
+def _scored(worker: Worker, window: Window, answer: Any) -> Scored:
+    """Return what a worker answered about a window."""
+    assert worker.about is not None
+    if isinstance(answer, Failure):
+        return Scored(window, error=raised(answer))
+    values, notes = answer
+    return Scored(window, values, notes, f"{worker.about.node} {worker.about.pid}")
+
+
+def raised(failure: Failure) -> Exception:
+    """Return the error of a worker as it was; one that this package did not raise has the worker's traceback as its
+    cause.
+    """
+    if not isinstance(failure.error, BiasError):
+        failure.error.__cause__ = RuntimeError(f"in a worker of Ray:\n{failure.traceback}")
+    return failure.error
+
+
+def _reason(error: Exception) -> str:
+    """Return why a worker ended, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next(
+        (line for line in lines if "exit" in line.lower() or "died" in line.lower() or "kill" in line.lower()), ""
+    )
+    return f"{type(error).__name__}: {told or ' '.join(lines):.300}"

@@ -22,9 +22,8 @@ from pytest_genderbias.errors import BiasError, ExecutorError
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.loading import inspect, load
-from pytest_genderbias.models.model import Model, Origin
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
-from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring.scorer import Scorer
 from pytest_genderbias.scoring.scorers import make_scorer
 
@@ -40,32 +39,19 @@ class WantedModel:
     """The model of the run, and what must be the same in every worker.
 
     Attributes:
-        origin: where it comes from and how it is loaded. The path is absolute.
-        name: its name in messages.
-        role: its role in the run, with the order of its labels.
-        fingerprint: hash over its weights, config and tokenizer.
+        model: the model without its backend. It has an origin, whose path is absolute, and a fingerprint.
         reading: how texts are cut, fed and put into a chat template, which is no part of the fingerprint.
-        dtype, device: number format and device, as ``float32`` and ``cpu``; ``None`` where a model has none.
         versions: versions of the libraries, and the code of this package.
     """
 
-    origin: Origin
-    name: str
-    role: Role
-    fingerprint: str
+    model: Model
     reading: tuple[str, ...]
-    dtype: str | None
-    device: str | None
     versions: dict[str, str]
 
     @classmethod
     def of(cls, model: Model) -> WantedModel:
-        """Return what workers need to load a model. It has an origin and a fingerprint."""
-        assert model.origin is not None
-        assert model.fingerprint is not None
-        numbers = model.details.get("dtype"), model.details.get("device")
-        which = model.origin, model.name, model.role, model.fingerprint
-        return cls(*which, _reading(model), *numbers, versions_here())
+        """Return what workers need to load a model."""
+        return cls(replace(model, backend=None), _reading(model), versions_here())
 
 
 @dataclass(frozen=True)
@@ -151,44 +137,44 @@ def _load(wanted: WantedModel) -> Model:
         ExecutorError: this node has other versions, no such files, other weights, or another device.
         ModelError: the model cannot be loaded.
     """
-    where, spec = f"on the node {socket.gethostname()}", wanted.origin.spec
-    here = versions_here()
+    theirs, origin, where = wanted.model, wanted.model.origin, f"on the node {socket.gethostname()}"
+    assert origin is not None
+    spec, here = origin.spec, versions_here()
     if here != wanted.versions:
-        wrong = {name: theirs for name, theirs in wanted.versions.items() if here.get(name) != theirs}
-        other = [f"{name} {here.get(name)} and not {theirs}" for name, theirs in wrong.items()]
+        wrong = dict(wanted.versions.items() - here.items())
+        other = [f"{name} {here.get(name)} and not {wrong[name]}" for name in sorted(wrong)]
         raise ExecutorError(
             f"a worker {where} has {', '.join(other)}; install the same versions on every node, and start the run again"
         )
     if spec.kind not in ("hub", "object") and not Path(spec.target).exists():
         raise ExecutorError(
-            f"{wanted.name}: there is no {spec.target} {where}; workers load a model by its path or hub id, so put it"
+            f"{theirs.name}: there is no {spec.target} {where}; workers load a model by its path or hub id, so put it"
             " into a folder that every node sees under the same path"
         )
     try:
-        model = load(inspect(spec, wanted.origin.settings), wanted.origin.settings)
+        model = load(inspect(spec, origin.settings), origin.settings)
     except BiasError as error:
         takes_text = len(error.args) == 1 and isinstance(error.args[0], str)
         raise type(error)(f"{error} ({where})") if takes_text else error from None
-    details = model.details
-    if (details.get("device"), details.get("dtype")) != (wanted.device, wanted.dtype):
+    on = [f"on {one.details.get('device')} in {one.details.get('dtype')}" for one in (model, theirs)]
+    if on[0] != on[1]:
         raise ExecutorError(
-            f"{wanted.name} is on {details.get('device')} in {details.get('dtype')} {where}, and on {wanted.device} in"
-            f" {wanted.dtype} where the run was started; their scores differ, so name a device that every node has:"
-            " --bias-device=cpu"
+            f"{theirs.name} is {on[0]} {where}, and {on[1]} where the run was started; their scores differ, so name a"
+            " device that every node has: --bias-device=cpu"
         )
-    if model.fingerprint != wanted.fingerprint or model.role != wanted.role:
+    if model.fingerprint != theirs.fingerprint or model.role != theirs.role:
         raise ExecutorError(
-            f"{wanted.name} is another model {where}: the fingerprint of {spec.target} is {str(model.fingerprint)[:12]}"
-            f" there and {wanted.fingerprint[:12]} where the run was started; copy the same checkpoint to every node"
-            " (and leave it as it is while a run goes on)"
+            f"{theirs.name} is another model {where}: the fingerprint of {spec.target} is {str(model.fingerprint)[:12]}"
+            f" there and {str(theirs.fingerprint)[:12]} where the run was started; copy the same checkpoint to every"
+            " node (and leave it as it is while a run goes on)"
         )
     if _reading(model) != wanted.reading:
         raise ExecutorError(
-            f"{wanted.name} reads texts in another way {where} than where the run was started: the tokenizer's length,"
+            f"{theirs.name} reads texts in another way {where} than where the run was started: the tokenizer's length,"
             f" sides or chat template, the pooling, or code beside the checkpoint; copy all files of {spec.target} to"
             " every node"
         )
-    return replace(model, name=wanted.name)
+    return replace(model, name=theirs.name)
 
 
 def _reading(model: Model) -> tuple[str, ...]:

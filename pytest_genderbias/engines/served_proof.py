@@ -2,7 +2,7 @@
 
 Servers give chance, zeros, the values of another place, or those of another prompt without an error, and a bias suite
 would make figures of them. Each check here compares what comes for a few known texts with what any causal LM must give,
-whatever its weights: see :func:`prove`. ``served_rows.py`` makes some of the checks with the rows of each measurement,
+whatever its weights: see :func:`prove`. ``served.py`` makes some of the checks with the rows of each measurement,
 which a server may answer otherwise. What no check of this kind can find: another model with the same tokenizer, and
 changes that make the values those of another proper model.
 """
@@ -10,7 +10,7 @@ changes that make the values those of another proper model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -41,10 +41,8 @@ KNOWN_TEXTS = (
 )
 LISTED = 5  #: most likely tokens asked for in each place
 _MARGIN = 1.0  #: nats a token by which a text should be likelier than its shuffles
-_STEADY_MEAN, _STEADY_MOST = (
-    0.02,
-    0.5,
-)  #: nats a token that bfloat16 and other batches may move values by: the mean, and one token
+#: Nats a token that bfloat16 and other batches may move values by: the mean, and one token.
+_STEADY_MEAN, _STEADY_MOST = 0.02, 0.5
 _SHARED = 0.05  #: largest share of tokens with one value
 _ROUNDED = 0.2  #: largest share of tokens whose value another token has
 _CERTAIN = -1e-3  #: values above it are near 0 for many tokens
@@ -102,8 +100,7 @@ class Proof:
         ends = np.random.default_rng().choice(known, (len(self.canaries), 3))  # others at every call
         answers = source.ask([[*canary, *end] for canary, end in zip(self.canaries, ends.tolist(), strict=True)])
         found = [answer.log_probabilities[: len(values)] for answer, values in zip(answers, self.values, strict=True)]
-        same_size = [*map(len, found)] == [*map(len, self.values)]
-        moved = differences(found, self.values) if same_size else np.array([np.inf])
+        moved = differences(found, self.values)
         limit = most_moved(self.mean_noise)
         if not moved.mean() <= limit:
             raise ScoreError(
@@ -173,9 +170,22 @@ class Asked:
         front = self.tokenizer.bos_token_id
         return [row[1:] if i % 2 and row[0] == front else row for i, row in enumerate(self.rows)]
 
-    def values(self, start: int = 0, stop: int | None = None) -> list[Values]:
-        """Return the values of some prompts without the first token's."""
-        return [answer.log_probabilities[1:] for answer in self.answers[start:stop]]
+    def values(self) -> list[Values]:
+        """Return the values of each prompt without the first token's."""
+        return [answer.log_probabilities[1:] for answer in self.answers]
+
+    def trouble_of_again(self, answers: Sequence[PromptAnswer], before: Sequence[Values]) -> str:
+        """Return how values differ from those that came before; empty if by noise alone, of which the largest is
+        kept.
+        """
+        moved = differences([answer.log_probabilities for answer in answers], before)
+        if np.isinf(moved).any():
+            return "in another number"
+        if not (moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST):
+            return f"by {moved.mean():.3g} nats a token and up to {moved.max():.3g}"
+        self.noise = max(self.noise, float(moved.max()))
+        self.mean_noise = max(self.mean_noise, float(moved.mean()))
+        return ""
 
     @property
     def differing(self) -> float:
@@ -310,22 +320,15 @@ def _likelier_than_shuffled(asked: Asked) -> str | None:
 def _steady(asked: Asked) -> str | None:
     n = len(asked.rows)
     alone_at = (0, 1, n, n + 1)  # a shuffled text is as long as its text
-    alone = [asked.source.ask([asked.prompts[i]])[0].log_probabilities for i in alone_at]
-    again = [a.log_probabilities for a in reversed(asked.source.ask(asked.prompts[::-1]))]
-    before = [a.log_probabilities for a in asked.answers]
-    if list(map(len, again)) != list(map(len, before)) or [len(a) for a in alone] != [len(before[i]) for i in alone_at]:
-        return "expected as many values each time, got other numbers; answers belong to other prompts"
-    by_way = {
-        "alone": differences(alone, [before[i] for i in alone_at]),
-        "in another order": differences(again, before),
-    }
-    asked.noise = max(float(moved.max()) for moved in by_way.values())
-    asked.mean_noise = max(float(moved.mean()) for moved in by_way.values())
-    for way, moved in by_way.items():
-        if not (moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST):
+    before = [answer.log_probabilities for answer in asked.answers]
+    alone = [asked.source.ask([asked.prompts[i]])[0] for i in alone_at]
+    again = asked.source.ask(asked.prompts[::-1])[::-1]
+    ways = {"alone": (alone, [before[i] for i in alone_at]), "in another order": (again, before)}
+    for way, (found, of) in ways.items():
+        if trouble := asked.trouble_of_again(found, of):
             return (
-                f"expected the same values when a prompt is asked again {way}, got other ones, by {moved.mean():.3g}"
-                f" nats a token and up to {moved.max():.3g}; a value hangs on what else was asked"
+                f"expected the same values when a prompt is asked again {way}, got other ones, {trouble}; a value hangs"
+                " on what else was asked"
             )
     return None
 
@@ -340,18 +343,14 @@ def _prefixes(asked: Asked) -> str | None:
     alone_at = range(0, len(places), len(asked.rows) + 1)  # other lengths of each text
     answers = [*asked.source.ask(prefixes), *(asked.source.ask([prefixes[at]])[0] for at in alone_at)]
     places += [places[at] for at in alone_at]
-    if any(len(answer.log_probabilities) != k for answer, (_, k) in zip(answers, places, strict=True)):
-        return "expected one value a token for the beginning of a text, too, got another number"
     whole = [asked.answers[i].log_probabilities[:k] for i, k in places]
-    moved = differences([answer.log_probabilities for answer in answers], whole)
-    if moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST:
-        asked.noise = max(asked.noise, float(moved.max()))
-        asked.mean_noise = max(asked.mean_noise, float(moved.mean()))
+    trouble = asked.trouble_of_again(answers, whole)
+    if not trouble:
         return None
     return (
-        f"expected the values of a text's beginning to stay without its rest, got differences of {moved.mean():.3g}"
-        f" nats a token, and up to {moved.max():.3g}; a value hangs on tokens after its own, as of a masked model, on"
-        " the length of its prompt, as where padding is read, or belongs to another place"
+        f"expected the values of a text's beginning to stay without its rest, got other ones, {trouble}; a value hangs"
+        " on tokens after its own, as of a masked model, on the length of its prompt, as where padding is read, or"
+        " belongs to another place"
     )
 
 
@@ -437,14 +436,14 @@ def _greedy(asked: Asked) -> str | None:
 
 
 def _temperature(asked: Asked) -> str | None:
-    warm = [answer.log_probabilities for answer in asked.source.ask(asked.rows, 0, temperature=0.5)]
+    warm = asked.source.ask(asked.rows, 0, temperature=0.5)
     before = [answer.log_probabilities for answer in asked.answers[: len(warm)]]
-    moved = differences(warm, before) if [*map(len, warm)] == [*map(len, before)] else np.array([np.inf])
-    if moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST:
+    trouble = replace(asked).trouble_of_again(warm, before)  # whose noise is no repeat noise
+    if not trouble:
         return None
     return (
-        f"expected the same values at temperature 0.5, got other ones, by {moved.mean():.3g} nats a token; they are of"
-        " what is sampled from, not of the model"
+        f"expected the same values at temperature 0.5, got other ones, {trouble}; they are of what is sampled from, not"
+        " of the model"
     )
 
 
@@ -554,9 +553,7 @@ _CONTENT: dict[str, Check] = {
 
 #: Checks that rows of a measurement also take, whatever their texts are.
 OF_ROWS: dict[str, Check] = {
-    name: check
-    for name, check in (_FORM | _CONTENT).items()
-    if name in ("values", "token ids", "most likely tokens", "distinct values")
+    name: (_FORM | _CONTENT)[name] for name in ("values", "token ids", "most likely tokens", "distinct values")
 }
 
 
@@ -568,5 +565,9 @@ def most_moved(mean_noise: float) -> float:
 
 
 def differences(first: Sequence[Values], second: Sequence[Values]) -> Values:
-    """Return the absolute differences of all values but the first of each row."""
+    """Return the absolute differences of all values but the first of each row; one that is infinite where rows have
+    other numbers of values.
+    """
+    if [*map(len, first)] != [*map(len, second)]:
+        return np.array([np.inf])
     return np.concatenate([np.abs(a[1:] - b[1:]) for a, b in zip(first, second, strict=True)])

@@ -112,7 +112,10 @@ class Transport:
         trouble, wait = "", _FIRST_PAUSE
         for attempt in range(_ATTEMPTS):
             if attempt:
-                await self._paused(wait)
+                if self._pause is None:
+                    await asyncio.sleep(wait)
+                else:
+                    self._pause(wait)
             wait = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE)
             try:
                 response, answer = await self.answered(method, f"{self.url}/{path}", body, self.time_limit)
@@ -181,12 +184,6 @@ class Transport:
         self._http, self._process = self._connect(), os.getpid()
         weakref.finalize(self, _closed, self._http, self._process).atexit = False
 
-    async def _paused(self, seconds: float) -> None:
-        if self._pause is None:
-            await asyncio.sleep(seconds)
-        else:
-            self._pause(seconds)
-
     def _longer(self, error: Exception) -> str:
         """Return how a server gets more time, where it took too much."""
         import httpx
@@ -195,15 +192,23 @@ class Transport:
         return f" after {self.time_limit:g} s, -o bias_endpoint_timeout=SECONDS waits longer" if too_late else ""
 
     def _pause_asked(self, response: httpx.Response, trouble: str, otherwise: float) -> float:
-        """Return the pause in seconds before the next attempt: that of the server's ``Retry-After``, if it names one.
+        """Return the pause in seconds before the next attempt: that of the server's ``Retry-After``, by its number or
+        date, if it names one.
 
         Raises:
             ScoreError: it is longer than a run waits, or no number.
         """
-        seconds, longest = _retry_after(response, otherwise), max(_LONGEST_PAUSE, self.time_limit)
-        if seconds <= longest:
-            return seconds
-        asked = brief(without_key(response.headers.get("retry-after", "")), 60)
+        text, longest = response.headers.get("retry-after", ""), max(_LONGEST_PAUSE, self.time_limit)
+        try:
+            seconds = float(text)
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(text).timestamp() - time.time()
+            except (TypeError, ValueError, OverflowError):
+                seconds = otherwise
+        if seconds <= longest:  # not a number is no pause
+            return max(0.0, seconds)
+        asked = brief(without_key(text), 60)
         raise ScoreError(
             f"{self.where} answers with {trouble}, and asks to wait until its next request (Retry-After: {asked}); a"
             f" run waits {longest:g} s at most: run again later, or give it more time with -o"
@@ -346,20 +351,6 @@ def _parts_of(key: str) -> frozenset[str]:
         forms |= {inside, inside.translate(str.maketrans("+/", "-_"))}
     parts = {form[i : i + _PART] for form in forms for i in range(max(1, len(form) - _PART + 1))}
     return frozenset(parts - {""}) if key else frozenset()
-
-
-def _retry_after(response: httpx.Response, otherwise: float) -> float:
-    """Return the pause in seconds that a server asks for, by its number or date."""
-    text = response.headers.get("retry-after", "")
-    try:
-        seconds = float(text)
-        return 0.0 if seconds < 0 else seconds  # not a number stays none
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError, OverflowError):
-        return otherwise
 
 
 def _status(response: httpx.Response, answer: bytes) -> str:

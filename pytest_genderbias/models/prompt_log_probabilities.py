@@ -7,15 +7,12 @@ whatever has this protocol before its first figure is used.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pytest_genderbias.models.model import Model, Tokenized
 
 Prompt = Sequence[int]  #: token ids
 
@@ -88,37 +85,3 @@ class RowSource(Protocol):
 
     def ask(self, prompts: Sequence[Prompt]) -> list[PromptAnswer]:
         """Return an answer for each prompt, in their order."""
-
-
-#: Returns what is kept beside stored scores of the shape of its argument, which is kept from now on where no score is
-#: stored (``None``).
-KeptBeside = Callable[[NDArray[np.float64]], NDArray[np.float64] | None]
-
-
-class PromptedModel(Tokenized, ABC):
-    """The backend of a causal LM that another process or engine runs. Its role says ``only_prompts``."""
-
-    @abstractmethod
-    def rows(self, name: str) -> RowSource:
-        """Return what is asked for the rows of one question of a measurement. ``name``: the model's name."""
-
-    @abstractmethod
-    def confirm_unchanged(self, name: str) -> None:
-        """Check at the end of a measurement that the model is the one that was asked first.
-
-        Raises:
-            ScoreError: it is another one.
-        """
-
-    @abstractmethod
-    def confirm_stored(self, kept_beside: KeptBeside, model: Model) -> None:
-        """Check that stored scores are those of the model, before any of them is read.
-
-        Raises:
-            ScoreError: they are those of another one.
-        """
-
-    @property
-    @abstractmethod
-    def notes(self) -> list[str]:
-        """Remarks for a measurement: what runs the model, and what was proved of it."""

@@ -11,7 +11,7 @@ import pytest
 from support.tiny_checkpoints import save_checkpoint, suite_space
 
 from pytest_genderbias import load_model
-from pytest_genderbias.engines import ray_cluster, ray_crew, ray_executor, ray_worker, served, vllm_engine
+from pytest_genderbias.engines import ray_cluster, ray_executor, ray_worker, served, vllm_engine
 from pytest_genderbias.engines.ray_cluster import Cluster, check_address
 from pytest_genderbias.engines.ray_executor import RayExecutor
 from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
@@ -244,7 +244,7 @@ def test_the_first_worker_is_waited_for_and_no_longer_than_that(fake_cluster, mo
         hours[0] += 1
         return [], refs
 
-    monkeypatch.setattr(ray_crew, "time", SimpleNamespace(monotonic=lambda: 3600.0 * hours[0]))
+    monkeypatch.setattr(ray_executor, "time", SimpleNamespace(monotonic=lambda: 3600.0 * hours[0]))
     monkeypatch.setattr(fake, "available_resources", dict, raising=False)
     monkeypatch.setattr(fake, "wait", wait)
     task = Task(*suite_space("nli-occupation"), model)
@@ -273,7 +273,7 @@ def test_workers_that_were_lost_between_two_tasks_are_replaced(tiny_model, monke
     they can score.
     """
     fake = FakeRay(CPU=5.0)
-    crew = ray_crew.Crew(fake, 5, 1, False, 300.0)
+    crew = ray_executor.Crew(fake, 5, 1, False, 300.0)
     wanted = WantedModel.of(tiny_model("bert-nli"))
     question = ray_executor.pickle.dumps((*suite_space("nli-occupation"), None))
     lost = SimpleNamespace(remote=lambda *given: _Answer("lost"))
@@ -351,20 +351,22 @@ def test_a_worker_scores_as_this_process_does(tiny_model, checkpoint):
             r"bert-nli is another model on the node .*: the fingerprint of .* is [0-9a-f]{12} there and 000000000000",
         ),
         (
-            {"device": "cuda:0"},
+            {"details": {"device": "cuda:0", "dtype": "float32"}},
             (
                 r"is on cpu in float32 on the node .*, and on cuda:0 in float32 where the run was"
                 r" started.*--bias-device=cpu"
             ),
         ),
-        ({"dtype": "bfloat16"}, "in float32 on the node .* in bfloat16 where"),
+        ({"details": {"device": "cpu", "dtype": "bfloat16"}}, "in float32 on the node .* in bfloat16 where"),
         ({"versions": {"torch": "1.0"}}, "has torch .* and not 1.0; install the same versions on every node"),
     ],
     ids=["fingerprint", "device", "dtype", "versions"],
 )
 def test_a_worker_that_differs_is_named(tiny_model, change, message):
     wanted = WantedModel.of(replace(tiny_model("bert-nli"), name="bert-nli"))
-    failure = RayWorker(1).load(replace(wanted, **change))
+    versions = change.get("versions", wanted.versions)
+    of_model = {name: value for name, value in change.items() if name != "versions"}
+    failure = RayWorker(1).load(replace(wanted, model=replace(wanted.model, **of_model), versions=versions))
     assert isinstance(failure, Failure)
     assert isinstance(failure.error, ExecutorError)
     assert ray_cluster.re.search(message, str(failure.error))
@@ -390,8 +392,9 @@ def test_a_node_whose_files_read_texts_in_another_way_is_refused(tmp_path, chang
 
 def test_a_model_that_a_node_lacks_is_named(tiny_model):
     wanted = WantedModel.of(tiny_model("bert-nli"))
-    spec = replace(wanted.origin.spec, target="/no/such/folder")
-    failure = RayWorker(1).load(replace(wanted, origin=replace(wanted.origin, spec=spec)))
+    origin = wanted.model.origin
+    elsewhere = replace(origin, spec=replace(origin.spec, target="/no/such/folder"))
+    failure = RayWorker(1).load(replace(wanted, model=replace(wanted.model, origin=elsewhere)))
     assert ray_cluster.re.search("there is no /no/such/folder on the node .*same path", str(failure.error))
 
 
@@ -411,7 +414,7 @@ def test_errors_of_a_worker_travel():
             raise error
         except Exception as caught:
             failure = ray_worker._failure(caught)
-        again = ray_crew.raised(failure)
+        again = ray_executor.raised(failure)
         assert type(again) is kind
         assert str(error) in str(again)
         assert isinstance(again, (ScoreError, ModelError)) or "test_errors_of_a_worker_travel" in str(again.__cause__)

@@ -18,7 +18,7 @@ from support.served import CompletionServer, Direct
 from support.trained_causal import trained
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.engines import served, served_rows
+from pytest_genderbias.engines import served
 from pytest_genderbias.engines.served_client import ServedClient
 from pytest_genderbias.engines.served_proof import KNOWN_TEXTS
 from pytest_genderbias.measurement.carry_out import ask, summarised
@@ -68,8 +68,8 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def all_figures(monkeypatch):
-    monkeypatch.setattr(served_rows, "_STARTS", 6)  # what is drawn proves the server, which test_served_rows.py tests
-    monkeypatch.setattr(served_rows, "_DRAWN", 100)
+    monkeypatch.setattr(served, "_STARTS", 6)  # what is drawn proves the server, which test_served_rows.py tests
+    monkeypatch.setattr(served, "_DRAWN", 100)
     for module in _CAN_DO:
         name = f"pytest_genderbias.suites.families.{module}"
         monkeypatch.setattr(import_module(name), "cannot_do", lambda *arguments: "")

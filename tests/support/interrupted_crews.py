@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from pytest_genderbias.engines.ray_crew import Crew
+from pytest_genderbias.engines.ray_executor import Crew
 from pytest_genderbias.scoring.executor import Scored
 
 
