@@ -52,9 +52,8 @@ class ChatScorer:
             raise NotApplicableError(NO_TEMPLATE.format(model.name) + query.otherwise)
         backend: Tokenized = model.backend
         self._cases, self._name, self._longest = cases, model.name, backend.max_length
-        self._prompts = ChatPrompts(backend.tokenizer, model.name)
+        self._prompts, self._encoder = ChatPrompts(backend.tokenizer, model.name), RowEncoder(backend.tokenizer)
         self._answers = [self._prompts.space_before(answer) + answer for answer in query.answers]
-        self._encoder = RowEncoder(backend.tokenizer)
         self._sums = token_sums(model, batch_tokens)
         self._beginnings = (
             CommonBeginnings(model.backend, self._sums.network.batches) if isinstance(self._sums, NetworkSums) else None
@@ -76,38 +75,16 @@ class ChatScorer:
                 f"a question in the chat template of {self._name} has {tokens} tokens with its answer, the model reads"
                 f" {self._longest}; measure a suite with shorter texts"
             )
-        scores = self._after_beginnings(cases, pairs)
+        scores, each = None, self._cases.cases_per_unit
+        units = cases.reshape(-1, each) // each if len(cases) % each == 0 else np.arange(2)[None]
+        if self._beginnings is not None and each > 1 and (units == units[:, :1]).all():
+            scores = self._beginnings.of_answers(pairs, each)
         if scores is None:
             spans = [(len(prompt), len(answer)) for prompt, answers in pairs for answer in answers]
             packed = pack_rows(rows, self._encoder, np.asarray(spans, dtype=np.int64))
             scores = self._sums.sums(packed, *slot_tokens(packed)).reshape(len(cases), -1)
         check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._name)
         return scores
-
-    def _after_beginnings(
-        self, cases: IntArray, pairs: list[tuple[IdArray, list[IdArray]]]
-    ) -> NDArray[np.float64] | None:
-        """Return the scores where each unit's messages begin alike and each answer is one token, the same after all;
-        else ``None``.
-        """
-        size = self._cases.cases_per_unit
-        targets = [answer.tolist() for answer in pairs[0][1]]
-        alike = all([answer.tolist() for answer in answers] == targets for _, answers in pairs)
-        if (
-            self._beginnings is None
-            or not self._beginnings.usable
-            or size == 1
-            or not alike
-            or any(len(target) > 1 for target in targets)
-        ):
-            return None
-        units = cases.reshape(-1, size) // size if len(cases) % size == 0 else np.arange(2)[None]
-        if (units != units[:, :1]).any():
-            return None
-        prompts = [prompt for prompt, _ in pairs]
-        groups = [prompts[at : at + size] for at in range(0, len(prompts), size)]
-        found = self._beginnings.log_probabilities(groups, np.asarray(targets, dtype=np.int32)[:, 0])
-        return None if found is None else found.reshape(len(cases), -1)
 
 
 def answer_ids(
@@ -171,6 +148,19 @@ class CommonBeginnings:
             and checkpoint.batches == ANY_ROWS
         )
         self._compared = 0
+
+    def of_answers(self, pairs: list[tuple[IdArray, list[IdArray]]], each: int) -> NDArray[np.float64] | None:
+        """Return the log-probabilities of answers of one token, the same after all prompts: shape (prompts, answers);
+        ``None`` for others, and where a beginning cannot be reused. ``each``: prompts in a group.
+        """
+        targets = [answer.tolist() for answer in pairs[0][1]]
+        alike = all([answer.tolist() for answer in answers] == targets for _, answers in pairs)
+        if not self.usable or not alike or any(len(target) > 1 for target in targets):
+            return None
+        prompts = [prompt for prompt, _ in pairs]
+        groups = [prompts[at : at + each] for at in range(0, len(prompts), each)]
+        found = self.log_probabilities(groups, np.asarray(targets, dtype=np.int32)[:, 0])
+        return None if found is None else found.reshape(len(pairs), -1)
 
     def log_probabilities(self, groups: Sequence[Sequence[IdArray]], targets: IdArray) -> NDArray[np.float64] | None:
         """Return the log-probability of each target as the token after each row, in nats: shape (groups, rows,

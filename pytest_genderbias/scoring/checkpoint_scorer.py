@@ -11,7 +11,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.layout import TokenLayout
-from pytest_genderbias.scoring.network import Inputs, Network, whole_rows
+from pytest_genderbias.scoring.network import Network, whole_rows
 from pytest_genderbias.scoring.scorer import PlainScorer, answer_width, check_finite
 from pytest_genderbias.scoring.tokens import RowEncoder, TextRows, check_lengths, tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -37,7 +37,16 @@ def outputs_of_checkpoint(cases: Cases, query: Query, model: Model, batch_tokens
         check_lengths(rows, checkpoint.max_length)
         if not isinstance(query, TopFills):
             inputs = whole_rows(rows)
-            return _outputs(network, inputs, query, model)[inputs.back]
+            outputs = np.zeros((len(inputs.lengths), answer_width(query, model)), dtype=query.dtype)
+            is_pair, width = isinstance(query, PairProbabilities), outputs.shape[1]
+            order = list(model.role.label_order) if is_pair else list(range(width))
+
+            def use(rows: NDArray[np.int64], logits: Tensor) -> None:
+                output = logits.float()
+                outputs[rows] = (output if width == 1 else output.softmax(-1))[:, order].cpu().numpy()
+
+            network.run(inputs, use)
+            return outputs[inputs.back]
         inputs = whole_rows(rows, mask_id)
         if checkpoint.vocabulary_size < query.k:
             raise SettingError(
@@ -48,19 +57,6 @@ def outputs_of_checkpoint(cases: Cases, query: Query, model: Model, batch_tokens
         return best.astype(np.int32)[inputs.back]
 
     return PlainScorer(cases, model, scores, lambda: [layout.note, *network.notes])
-
-
-def _outputs(network: Network, inputs: Inputs, query: Query, model: Model) -> NDArray[np.number]:
-    """Return the probabilities of a classifier, or the score of a regressor, for each row."""
-    outputs = np.zeros((len(inputs.lengths), answer_width(query, model)), dtype=query.dtype)
-    order = list(model.role.label_order) if isinstance(query, PairProbabilities) else list(range(outputs.shape[1]))
-
-    def use(rows: NDArray[np.int64], logits: Tensor) -> None:
-        output = logits.float()
-        outputs[rows] = (output if outputs.shape[1] == 1 else output.softmax(-1))[:, order].cpu().numpy()
-
-    network.run(inputs, use)
-    return outputs
 
 
 def added_tokens(cases: Cases, query: AddedTokens, model: Model, batch_tokens: int | None) -> PlainScorer:

@@ -8,8 +8,8 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring import SCORING_VERSION
+from pytest_genderbias.scoring.parallel_batches import one_thread
 from pytest_genderbias.scoring.scorer import PlainScorer, Progress, check_finite
 from pytest_genderbias.scoring.text_vectors import HiddenStates, Span
 from pytest_genderbias.statistics.coreference_scores import f1_pair
@@ -157,7 +158,7 @@ def head_of(network: Any) -> Head:
         "output_weight": network.output.weight[0].detach().float().cpu().numpy(),
         "output_bias": network.output.bias.detach().float().cpu().numpy(),
     }
-    head = Head(weights, 0, 0, None, None)
+    head = Head(weights)
     return replace(head, **{name: value for name, value in network.config.head.items() if name in _facts(head)})
 
 
@@ -299,10 +300,10 @@ class Head:
     """
 
     weights: dict[str, FloatArray]
-    pairs: int
-    held_out: int
-    f1: float | None
-    f1_always: float | None
+    pairs: int = 0
+    held_out: int = 0
+    f1: float | None = None
+    f1_always: float | None = None
 
     def probabilities(self, features: FloatArray) -> NDArray[np.float64]:
         """Return the probability that each pair corefers: features (..., features of a pair), result (...)."""
@@ -354,10 +355,7 @@ def train_head(
     scale = features[train].std(axis=0, dtype=np.float64)
     scale[scale == 0] = 1.0
     standard = ((features - mean) / scale).astype(np.float32)
-    with (
-        _one_thread(),
-        nullcontext(lambda count: None) if show is None else show(total=_EPOCHS * len(train)) as advance,
-    ):
+    with one_thread(), nullcontext(lambda count: None) if show is None else show(total=_EPOCHS * len(train)) as advance:
         fitted = _fit(standard[train], corefer[train], standard[stop], corefer[stop], seed, advance)
     hidden = fitted["hidden_weight"].astype(np.float64) / scale
     weights = {
@@ -365,10 +363,9 @@ def train_head(
         "hidden_weight": hidden.astype(np.float32),
         "hidden_bias": (fitted["hidden_bias"] - hidden @ mean).astype(np.float32),
     }
-    head = Head(weights, len(train), len(test), None, None)
+    head = Head(weights, len(train), len(test))
     linked = head.probabilities(features[test]) > 0.5
-    always = np.ones(len(test), dtype=np.bool_)
-    return Head(weights, len(train), len(test), _f1(corefer[test], linked), _f1(corefer[test], always))
+    return replace(head, f1=_f1(corefer[test], linked), f1_always=_f1(corefer[test], np.ones_like(linked)))
 
 
 def split_documents(documents: IntArray, seed: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -417,21 +414,6 @@ def _fit(
         head.load_state_dict(best)
     weights = (hidden.weight, hidden.bias, output.weight[0], output.bias)
     return {name: w.detach().numpy() for name, w in zip(head_shapes(x.shape[1]), weights, strict=True)}
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Run torch in one thread, for the same summation order on any machine; matrices this small gain nothing from more
-    threads.
-    """
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _f1(corefer: BoolArray, linked: BoolArray) -> float | None:

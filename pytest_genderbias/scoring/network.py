@@ -5,7 +5,7 @@ that return these logits only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-#: Gives a hook inside a ``with`` block.
-Shortcut = Callable[[], AbstractContextManager[object]]
 #: The hook that is in effect in this thread, and the positions that are read, shape (rows, positions).
 _PASS: ContextVar[tuple[object, Tensor] | None] = ContextVar("_PASS", default=None)
 
@@ -318,7 +316,7 @@ class Network:
                 self._proved.clear()
         vocabulary = int(self._network.config.vocab_size) if self._head else 1
         most_rows = max(1, MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
-        with self._shortcuts[0]() if self._shortcuts else nullcontext() as hook:
+        with dropping(self._shortcuts[0]) if self._shortcuts else nullcontext() as hook:
             forward = partial(self._short, hook) if self._shortcuts else self._whole
 
             def step(rows: NDArray[np.int64]) -> None:
@@ -393,7 +391,7 @@ class Network:
         near = (1e-4 if self._head else 1e-5) if exact else 4 * torch.finfo(whole.dtype).eps
         while self._shortcuts:
             try:
-                with self._shortcuts[0]() as hook:
+                with dropping(self._shortcuts[0]) as hook:
                     if not moved(whole, self._short(hook, fed, where), near):
                         return
             except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
@@ -433,8 +431,8 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(said in str(error) for said in _SHORT_OF_MEMORY)
 
 
-def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Shortcut]:
-    """Return the ways to compute less that may suit a network, the one that saves most first. A classifier reads the
+def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Module]:
+    """Return the modules after which positions may be dropped, the one that saves most first. A classifier reads the
     first position.
 
     There are none in a quantised network, whose layers may scale a row by all positions of its batch.
@@ -444,12 +442,10 @@ def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Shortcut]
 
     if isinstance(network, PreTrainedModel) and is_quantised(network):
         return []
-    found: list[Shortcut] = []
     layers = getattr(getattr(network.base_model, "encoder", None), "layer", None)
     attention = getattr(layers[-1], "attention", None) if isinstance(layers, ModuleList) and len(layers) else None
-    if isinstance(attention, Module):
-        found.append(partial(dropping, attention))
-    return [*found, partial(dropping, network.base_model)] if vocabulary_head else found
+    found = [attention] if isinstance(attention, Module) else []
+    return [*found, network.base_model] if vocabulary_head else found
 
 
 @contextmanager

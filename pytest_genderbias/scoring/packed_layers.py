@@ -25,6 +25,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from pytest_genderbias.scoring.parallel_batches import one_thread
+
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Linear, Module
@@ -187,10 +189,8 @@ def _trial(inputs: int, outputs: int) -> tuple[float, float] | None:
     x, weight, bias = (
         torch.randn(shape, generator=generator) for shape in ((rows, inputs), (outputs, inputs), (outputs,))
     )
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        with torch.inference_mode():
+        with one_thread(), torch.inference_mode():
             ordinary, packed = partial(linear, x, weight, bias), partial(_multiply, x, _pack(weight), bias)
             expected, output = ordinary(), packed()
             if not bool((expected - output).abs().max() <= _NEAR * expected.abs().max()):
@@ -198,8 +198,6 @@ def _trial(inputs: int, outputs: int) -> tuple[float, float] | None:
             times = [(_seconds(ordinary), _seconds(packed)) for _ in range(_TRIALS)]
     except (RuntimeError, NotImplementedError):  # of operators that are there and do not work on this processor
         return None
-    finally:
-        torch.set_num_threads(threads)
     slower, faster = map(min, zip(*times, strict=True))
     return slower, faster
 

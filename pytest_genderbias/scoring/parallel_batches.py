@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any, NamedTuple
 
@@ -106,6 +107,21 @@ def usable_threads() -> int:
 
     by_thread = "parallel backend: OpenMP" in torch.__config__.parallel_info()
     return torch.get_num_threads() if by_thread and not torch.is_autocast_enabled("cpu") else 1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch in one thread, for the same summation order on any machine; matrices that are small gain nothing from
+    more threads.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def largest_first(batches: list[Rows], lengths: NDArray[np.int64]) -> list[Rows]:

@@ -100,8 +100,10 @@ class Sampler:
             output = self._network(input_ids=fed, **cached, **self._settings)
             token = _draw(output.logits[:, -1] / self._temperature, chance[:, step])
             sampled.append(token)
-            if self._ends and _all_ended(sampled, self._ends):
-                break
+            if self._ends:
+                tokens = torch.stack(sampled, 1)
+                if (torch.isin(tokens, tokens.new_tensor(self._ends)) | (tokens < 0)).any(1).all():
+                    break  # each row has one of them, or no finite distribution
             whole = torch.cat([whole, token.clamp(min=0)[:, None]], 1)
             past = getattr(output, "past_key_values", None)  # outputs of remote code may lack it
             if past is None:  # no cache to pass back: the whole text is read again
@@ -173,14 +175,6 @@ class ChatSampler(ReplySampler):
             output = self._network(input_ids=token[going][:, None], past_key_values=past, **self._settings)
             logits, past = output.logits[:, -1], output.past_key_values
         return np.asarray(tokens.cpu().numpy(), dtype=np.int32)
-
-
-def _all_ended(sampled: list[Tensor], ends: tuple[int, ...]) -> bool:
-    """Return whether each row has one of the tokens ``ends``, or no finite distribution."""
-    import torch
-
-    tokens = torch.stack(sampled, 1)
-    return bool((torch.isin(tokens, tokens.new_tensor(ends)) | (tokens < 0)).any(1).all())
 
 
 def end_tokens(model: Model) -> tuple[int, ...]:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,7 @@ class ScoreStore:
         self,
         root: Path | None,
         key: dict[str, object],
-        about: Mapping[str, object] | None = None,
+        about: dict[str, object] | None = None,
         shared: SharedScores | None = None,
     ) -> None:
         text = json.dumps({**key, "version": SCORING_VERSION}, sort_keys=True)
@@ -78,21 +79,15 @@ class ScoreStore:
             yield
             return
         try:
-            self._begin(self.folder)
+            sweep(self.folder)
+            with suppress(OSError):  # scores do not depend on the description
+                path, content = self.folder / ABOUT, json.dumps(self._about, sort_keys=True).encode()
+                if self._about is not None and (not path.is_file() or path.read_bytes() != content):
+                    write_whole(path, content)
+                os.utime(self.folder)  # marks the entry as used
             yield
         finally:
             lock.release()
-
-    def _begin(self, folder: Path) -> None:
-        """Remove unfinished files of killed writers, write the description of the entry, and mark it as used."""
-        sweep(folder)
-        with suppress(OSError):  # scores do not depend on the description
-            if self._about is not None:
-                content = json.dumps(dict(self._about), sort_keys=True).encode()
-                path = folder / ABOUT
-                if not path.is_file() or path.read_bytes() != content:
-                    write_whole(path, content)
-            os.utime(folder)
 
     def kept_beside(self, canaries: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Return the canaries that are kept beside the stored scores, of the same shape; ``None`` if no score is
@@ -251,14 +246,7 @@ def bound(root: Path, size: int) -> Removal:
             with held(entry.path) as free:
                 if free:
                     sweep(entry.path)
-    excess = sum(entry.size for entry in entries) - size
-    total = Removal()
-    for entry in entries:
-        if excess <= total.size:
-            break
-        step = _remove([entry])
-        total = Removal(total.removed + step.removed, total.size + step.size, total.held + step.held)
-    return total
+    return _remove(entries, sum(entry.size for entry in entries) - size)
 
 
 def sweep(folder: Path) -> None:
@@ -286,9 +274,17 @@ def held(folder: Path) -> Iterator[bool]:
         lock.release()
 
 
-def _remove(entries: Sequence[CacheEntry]) -> Removal:
-    gone = [entry for entry in entries if _remove_one(entry.path)]
-    return Removal(len(gone), sum(entry.size for entry in gone), len(entries) - len(gone))
+def _remove(entries: Sequence[CacheEntry], most: float = math.inf) -> Removal:
+    """Remove entries in their order until they had ``most`` bytes."""
+    removed = size = held = 0
+    for entry in entries:
+        if size >= most:
+            break
+        if _remove_one(entry.path):
+            removed, size = removed + 1, size + entry.size
+        else:
+            held += 1
+    return Removal(removed, size, held)
 
 
 def _remove_one(path: Path) -> bool:

@@ -168,7 +168,9 @@ class HiddenStates:
             ids = np.full((len(rows), longest), int(self._checkpoint.tokenizer.pad_token_id or 0), dtype=np.int64)
             weight = np.zeros((len(rows), len(keys[0][1]), longest), dtype=np.float32)
             for i, row in enumerate(rows):
-                ids[i, : lengths[row]] = self._ids(encodings[row], keys[row][2])
+                ids[i, : lengths[row]] = encodings[row].ids
+                for masked in _tokens_in(encodings[row], keys[row][2]):
+                    ids[i, : lengths[row]][masked] = self._checkpoint.tokenizer.mask_token_id
                 weight[i, :, : lengths[row]] = weights[row]
             mask = np.arange(longest) < lengths[rows][:, None]
             hidden = self._hidden(torch.as_tensor(ids, device=device), torch.as_tensor(mask, device=device).long())
@@ -204,12 +206,6 @@ class HiddenStates:
                 f"layer {self._where} is not there; the model has layers 0 (embeddings) to {len(states) - 1}"
             )
         return states[int(self._where)]
-
-    def _ids(self, encoding: Encoding, masked: tuple[Span, ...]) -> NDArray[np.int64]:
-        ids = np.asarray(encoding.ids, dtype=np.int64)
-        for span in _tokens_in(encoding, masked):
-            ids[span] = self._checkpoint.tokenizer.mask_token_id
-        return ids
 
     def _weights(self, encoding: Encoding, key: _Key, pooling: str) -> NDArray[np.float32]:
         """Return the weight of each token in the mean of each span: shape (spans, tokens); rows sum to one."""

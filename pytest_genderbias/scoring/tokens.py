@@ -173,7 +173,12 @@ class CuttingTokenizer:
             self._tokenizer, *columns, truncation=self._longest is not None, max_length=self._longest
         )
         if output.encodings is None:
-            self.cut += self._count_cut(columns, output["input_ids"])
+            # A slow tokenizer does not report rows that were cut: those that are shorter than without a limit.
+            rows = output["input_ids"]
+            full = [i for i, row in enumerate(rows) if len(row) == self._longest]
+            texts = [[column[i] for i in full] for column in columns]
+            whole = tokenized(self._tokenizer, *texts, truncation=False)["input_ids"] if full else []
+            self.cut += sum(len(row) > len(rows[i]) for i, row in zip(full, whole, strict=True))
         else:
             self.cut += sum(bool(encoding.overflowing) for encoding in output.encodings)
         return output
@@ -183,16 +188,6 @@ class CuttingTokenizer:
         encodings = self(texts).encodings
         assert encodings is not None, "a fast tokenizer"
         return encodings
-
-    def _count_cut(self, columns: Sequence[list[str]], rows: Sequence[Sequence[int]]) -> int:
-        """Count the rows that were cut, for slow tokenizers, which do not report this: those that are shorter than
-        without a limit.
-        """
-        full = [i for i, row in enumerate(rows) if len(row) == self._longest]
-        if not full:
-            return 0
-        whole = tokenized(self._tokenizer, *([column[i] for i in full] for column in columns), truncation=False)
-        return sum(len(row) > len(rows[i]) for i, row in zip(full, whole["input_ids"], strict=True))
 
 
 class TextRows:

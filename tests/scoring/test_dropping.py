@@ -34,7 +34,7 @@ def alike(rows=20, tokens=9, seed=0):
 
 def first_of(network, inputs, where):
     """Return the logits with the first of a network's shortcuts."""
-    with torch.inference_mode(), shortcuts(network, vocabulary_head=True)[0]() as hook, reading(hook, where):
+    with torch.inference_mode(), dropping(shortcuts(network, vocabulary_head=True)[0]) as hook, reading(hook, where):
         return network(**inputs).logits
 
 
@@ -77,7 +77,7 @@ def test_a_classifier_reads_the_first_position_of_its_last_layer(kind):
     with torch.inference_mode():
         whole = network(**inputs).logits
         with (
-            shortcuts(network, vocabulary_head=False)[0]() as hook,
+            dropping(shortcuts(network, vocabulary_head=False)[0]) as hook,
             reading(hook, torch.zeros((20, 1), dtype=torch.long)),
         ):
             short = network(**inputs).logits
@@ -88,7 +88,12 @@ def test_what_follows_the_last_attention_is_computed_at_the_read_positions(netwo
     inputs, where = {"input_ids": alike()}, torch.full((20, 1), 4)
     counts = []
     for shortcut in shortcuts(network, vocabulary_head=True):
-        with FlopCounterMode(display=False) as count, torch.inference_mode(), shortcut() as hook, reading(hook, where):
+        with (
+            FlopCounterMode(display=False) as count,
+            torch.inference_mode(),
+            dropping(shortcut) as hook,
+            reading(hook, where),
+        ):
             network(**inputs)
         counts.append(count.get_total_flops())
     in_last_layer, before_head = counts
@@ -97,10 +102,7 @@ def test_what_follows_the_last_attention_is_computed_at_the_read_positions(netwo
 
 
 def test_a_network_has_the_shortcuts_that_its_modules_allow(network):
-    assert [shortcut.args[0] for shortcut in shortcuts(network, vocabulary_head=True)] == [
-        network.bert.encoder.layer[-1].attention,
-        network.bert,
-    ]
+    assert shortcuts(network, vocabulary_head=True) == [network.bert.encoder.layer[-1].attention, network.bert]
     assert len(shortcuts(network, vocabulary_head=False)) == 1
     assert len(shortcuts(make_network("gpt2"), vocabulary_head=True)) == 1
 
