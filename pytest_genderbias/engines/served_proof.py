@@ -9,7 +9,7 @@ changes that make the values those of another proper model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp
 from typing import TYPE_CHECKING, TypeAlias
@@ -385,10 +385,6 @@ def _context(asked: Asked) -> str | None:
     return None
 
 
-def _listed(asked: Asked) -> str | None:
-    return _trouble_of_lists(asked.prompts, asked.answers)
-
-
 def _trouble_of_lists(prompts: Sequence[Sequence[int]], answers: Sequence[PromptAnswer]) -> str | None:
     """Return what is wrong with the lists of the most likely tokens, which belong to the values of their places."""
     for prompt, answer in zip(prompts, answers, strict=True):
@@ -448,7 +444,13 @@ def _temperature(asked: Asked) -> str | None:
 
 
 def _distinct(asked: Asked) -> str | None:
-    values = np.asarray(list(_of_contexts(asked)), dtype=np.float64)
+    by_context: dict[int, float] = {}  # each token but the first counts once for those before it: prompts begin alike
+    for prompt, after_first in zip(asked.prompts, asked.values(), strict=True):
+        context = hash(prompt[0])
+        for token, value in zip(prompt[1:], after_first.tolist(), strict=True):
+            context = hash((context, token))
+            by_context.setdefault(context, value)
+    values = np.asarray(list(by_context.values()), dtype=np.float64)
     uncertain = values[values < _CERTAIN]
     if not asked.shuffled and len(uncertain) < _FEW:  # rows of a small suite, which show nothing of it
         return None
@@ -468,20 +470,6 @@ def _distinct(asked: Asked) -> str | None:
             " rounded, and sums of them are off by whole steps"
         )
     return None
-
-
-def _of_contexts(asked: Asked) -> Iterator[float]:
-    """Yield the value of each token but the first of a prompt, once for those before it: the prompts of a suite begin
-    alike.
-    """
-    seen = set()
-    for prompt, values in zip(asked.prompts, asked.values(), strict=True):
-        context = hash(prompt[0])
-        for token, value in zip(prompt[1:], values.tolist(), strict=True):
-            context = hash((context, token))
-            if context not in seen:
-                seen.add(context)
-                yield value
 
 
 def _drawn(asked: Asked) -> str | None:
@@ -542,7 +530,7 @@ _CONTENT: dict[str, Check] = {
     "known texts": _likelier_than_shuffled,
     "beginnings": _prefixes,
     "context": _context,
-    "most likely tokens": _listed,
+    "most likely tokens": lambda asked: _trouble_of_lists(asked.prompts, asked.answers),
     "greedy": _greedy,
     "temperature": _temperature,
     "distinct values": _distinct,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TypeVar
+from typing import Any
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import UNKNOWN_POOLING
@@ -17,8 +17,6 @@ _MODULES, _LENGTHS = "modules.json", "sentence_bert_config.json"
 #: Modules that a sentence encoder may have: pooling is applied here, and normalising changes no cosine.
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first", "pooling_mode_max_tokens": "max"}
-
-_Content = TypeVar("_Content", dict[str, object], list[dict[str, object]])
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def pooling_folder(spec: ModelSpec) -> str | None:
     return folder
 
 
-def _read_json(spec: ModelSpec, name: str, kind: type[_Content]) -> _Content | None:
+def _read_json(spec: ModelSpec, name: str, kind: type) -> Any:
     """Return the object or array in a JSON file of the encoder, or ``None`` if there is no such file."""
     path = checkpoint_file(spec, name)
     if path is None:

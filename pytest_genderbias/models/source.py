@@ -187,18 +187,12 @@ def weight_shapes(folder: Path) -> dict[str, list[int]]:
 
 def read_arguments(spec: ModelSpec, settings: LoadSettings) -> dict[str, Any]:
     """Return the arguments of ``from_pretrained`` for a checkpoint."""
-    if spec.kind == "gguf":
-        path = Path(spec.target)
-        return {
-            "pretrained_model_name_or_path": str(path.parent),
-            "trust_remote_code": settings.trust_remote_code,
-            "gguf_file": path.name,
-            "local_files_only": True,
-        }
+    gguf = Path(spec.target) if spec.kind == "gguf" else None
     return {
-        "pretrained_model_name_or_path": str(folder_of(spec) or spec.target),
+        "pretrained_model_name_or_path": str(gguf.parent if gguf is not None else folder_of(spec) or spec.target),
         "trust_remote_code": settings.trust_remote_code,
-        "local_files_only": _is_local(spec),
+        "local_files_only": gguf is not None or _is_local(spec),
+        **({} if gguf is None else {"gguf_file": gguf.name}),
         **({} if spec.revision is None else {"revision": spec.revision}),
     }
 

@@ -106,7 +106,12 @@ def edge_probe(
 def _kept_head(
     cache: Path, key: dict[str, object], features: int, train: Callable[[], Head], remarks: list[str]
 ) -> Head:
-    """Return the head in the cache, or train one and keep it there; ``remarks`` says what went wrong."""
+    """Return the head in the cache, or train one and keep it there; ``remarks`` says what went wrong.
+
+    A file has the weights, and in its header the key, the figures and a checksum of the head.
+    """
+    from safetensors.numpy import save
+
     path = cache / "heads" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.safetensors"
     if path.exists():
         head = read_head(path, key, features)
@@ -116,8 +121,9 @@ def _kept_head(
             return head
         remarks.append(f"the edge-probing head {path} {head}: another was trained in its place")
     head = train()
+    about = {"key": key, "facts": _facts(head), "sha256": _checksum(head)}
     try:
-        write_head(path, key, head)
+        write_whole(path, save(head.weights, {"head": json.dumps(about)}))
     except OSError as error:
         remarks.append(f"edge-probing head not cached: {error.strerror or error} ({path.parent})")
     return head
@@ -242,14 +248,6 @@ def _vectors_of_pairs(states: HiddenStates, texts: Sequence[str], pairs: Sequenc
         np.stack([vectors[text, pair[side]] for text, pair in zip(texts, pairs, strict=True)]) for side in (0, 1)
     )
     return pair_features(first, second)
-
-
-def write_head(path: Path, key: dict[str, object], head: Head) -> None:
-    """Store a head: its weights, and in the header its key, its figures and a checksum."""
-    from safetensors.numpy import save
-
-    about = {"key": key, "facts": _facts(head), "sha256": _checksum(head)}
-    write_whole(path, save(head.weights, {"head": json.dumps(about)}))
 
 
 def read_head(path: Path, key: dict[str, object], features: int) -> Head | str:

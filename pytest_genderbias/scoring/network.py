@@ -58,6 +58,9 @@ _NOT_COMPUTED = (
     "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were"
     " made for"
 )
+_AT_EVERY_POSITION = (
+    "vocabulary head computed at every position: this network does not read it from its last hidden state alone"
+)
 #: Maximum number of logits in a batch: 256 MiB of float32.
 MOST_LOGITS = 1 << 26
 _CPU_BATCH_TOKENS = 2048
@@ -369,40 +372,35 @@ class Network:
         return fed, self._tensor(positions)
 
     def _probe(self, inputs: Inputs, among: NDArray[np.int64], chosen: NDArray[np.int64]) -> None:
-        """Pass the chosen ones ``among`` some rows with and without shortcuts, and the shortest of them alone."""
+        """Pass the chosen ones ``among`` some rows whole, then with shortcuts, the best first, until one gives the same
+        logits; and the shortest of them alone.
+        """
+        import torch
+
         rows = among[chosen]
         shortest = int(np.argmin(inputs.lengths[rows]))
         with self._explained():
             fed, where = self._fed(inputs, rows)
             whole = self._whole(fed, where)
-            self._drop_shortcuts(fed, where, whole)
+            exact = whole.dtype in (torch.float32, torch.float64)
+            near = (1e-4 if self._head else 1e-5) if exact else 4 * torch.finfo(whole.dtype).eps
+            while self._shortcuts:
+                try:
+                    with dropping(self._shortcuts[0]) as hook:
+                        if not moved(whole, self._short(hook, fed, where), near):
+                            break
+                except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+                    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                        raise
+                self._shortcuts.pop(0)
+            if self._head and not self._shortcuts:
+                self.note = _AT_EVERY_POSITION
             if self.batches.sharing != ANY_ROWS or inputs.lengths[rows].max() == inputs.lengths[rows[shortest]]:
                 return
             alone = self._whole(*self._fed(inputs, rows[[shortest]]))
         beside = whole[[shortest], : alone.shape[1]]
         if moved(alone, beside, self._near):
             self.batches.sharing, self.note = EQUAL_LENGTHS, REASONS[EQUAL_LENGTHS]
-
-    def _drop_shortcuts(self, fed: dict[str, Tensor], where: Tensor, whole: Tensor) -> None:
-        """Drop shortcuts, the best first, until one gives the logits of a pass without a hook."""
-        import torch
-
-        exact = whole.dtype in (torch.float32, torch.float64)
-        near = (1e-4 if self._head else 1e-5) if exact else 4 * torch.finfo(whole.dtype).eps
-        while self._shortcuts:
-            try:
-                with dropping(self._shortcuts[0]) as hook:
-                    if not moved(whole, self._short(hook, fed, where), near):
-                        return
-            except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-                if isinstance(error, RuntimeError) and is_out_of_memory(error):
-                    raise
-            self._shortcuts.pop(0)
-        if self._head:
-            self.note = (
-                "vocabulary head computed at every position: this network does not read it from its last hidden state"
-                " alone"
-            )
 
     def _whole(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         logits: Tensor = self._network(**fed).logits
