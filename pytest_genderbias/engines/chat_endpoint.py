@@ -198,7 +198,11 @@ class ChatEndpoint:
         return await self._choices(body | ({"n": n} if n > 1 else {}), n, _text)
 
     async def _choices(self, body: Mapping[str, object], n: int, read: Callable[[object], T | None]) -> list[T]:
-        """Return what is read of each choice of an answer, of which there are up to ``n``, at least one."""
+        """Return what is read of each choice of an answer, of which there are up to ``n``, at least one.
+
+        Raises:
+            ScoreError: another model answers, or another version, unless the user has a word for what is served.
+        """
         content = await self._server.sent(
             "POST", "chat/completions", {"model": self._model, **body}, first=self._said is None
         )
@@ -211,25 +215,21 @@ class ChatEndpoint:
                 f" {n} {'replies' if n > 1 else 'reply'}; expected 'choices' with a 'message' each, as OpenAI's chat"
                 " completions have"
             )
-        self._check_same([without_key(str(content.get(name) or ""))[:200] for name in ("model", "system_fingerprint")])
+        said = [without_key(str(content.get(name) or ""))[:200] for name in ("model", "system_fingerprint")]
+        first = self._said = self._said or said
+        if said != first and not (said[0] == first[0] and self._settings.version is not None):
+            then, now = (" ".join(map(brief, filter(None, one))) or "no name" for one in (first, said))
+            raise ScoreError(
+                f"{self._server.where} changed while {self._name} was measured: it replied as {then} at first, and as"
+                f" {now} now, so that the replies are not those of one model. Run again when it does not change: only"
+                " replies of the same one are used again. Where a server has several versions at once, -o"
+                " bias_endpoint_version=TAG vouches for them together"
+            )
         self._requests += 1
         usage = content.get("usage")
         counts = [usage.get(n) if isinstance(usage, dict) else None for n in ("prompt_tokens", "completion_tokens")]
         self._tokens = [before + (n if type(n) is int else 0) for before, n in zip(self._tokens, counts, strict=True)]
         return found
-
-    def _check_same(self, said: list[str]) -> None:
-        """Refuse a reply of another model, or of another version, unless the user has a word for what is served."""
-        first = self._said = self._said or said
-        if said == first or (said[0] == first[0] and self._settings.version is not None):
-            return
-        then, now = (" ".join(map(brief, filter(None, one))) or "no name" for one in (first, said))
-        raise ScoreError(
-            f"{self._server.where} changed while {self._name} was measured: it replied as {then} at first, and as"
-            f" {now} now, so that the replies are not those of one model. Run again when it does not change: only"
-            " replies of the same one are used again. Where a server has several versions at once, -o"
-            " bias_endpoint_version=TAG vouches for them together"
-        )
 
 
 @dataclass(frozen=True)
@@ -277,9 +277,9 @@ class AskedEndpoint(Replying):
         return f"{cost}; a run sends {self.most_requests:,} at most (bias_max_requests)"
 
 
-def parse(name: str, spec: str) -> ModelSpec:
-    """Parse ``chat:http://HOST:PORT/v1#MODEL``. ``name``: that of the user, or empty."""
-    return address_of(name, spec, CHAT, CHAT_PREFIX)
+def parse(spec: str) -> ModelSpec:
+    """Parse ``chat:http://HOST:PORT/v1#MODEL``."""
+    return address_of(spec, CHAT, CHAT_PREFIX)
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:

@@ -42,7 +42,7 @@ from pytest_genderbias.text.plain_files import parse_json, read_whole
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
-    from peft import PeftConfig, PeftModel
+    from peft import PeftModel
     from torch import Tensor
     from torch.nn import Module
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -72,8 +72,8 @@ class AdapterFiles:
     entries: Mapping[str, object]
 
 
-def parse(name: str, spec: str) -> ModelSpec:
-    """Parse ``adapter:DIR[@BASE]``. DIR may also be a hub id. ``name``: that of the user, or empty.
+def parse(spec: str) -> ModelSpec:
+    """Parse ``adapter:DIR[@BASE]``. DIR may also be a hub id.
 
     Raises:
         ModelError: there is no such adapter, or the base is no checkpoint.
@@ -88,12 +88,12 @@ def parse(name: str, spec: str) -> ModelSpec:
             )
         if of_base is None:
             check_adapter_alone(path)
-        return ModelSpec(name or safe_name(path.resolve().name), spec, "adapter", str(path.resolve()), of_base)
+        return ModelSpec(safe_name(path.resolve().name), spec, "adapter", str(path.resolve()), of_base)
     if not HUB_ID.fullmatch(where):
         raise ModelError(
             f"no directory {brief(where)}; expected adapter:DIR or adapter:DIR@BASE, with DIR the folder of an adapter"
         )
-    return ModelSpec(name or safe_name(where.rpartition("/")[2]), spec, "adapter", where, of_base)
+    return ModelSpec(safe_name(where.rpartition("/")[2]), spec, "adapter", where, of_base)
 
 
 def _located(spec: ModelSpec) -> AdapterFiles:
@@ -109,7 +109,21 @@ def _located(spec: ModelSpec) -> AdapterFiles:
         raise ModelError(
             f"{spec.name}: no {ADAPTER} at {spec.target}; expected the folder or the hub id of an adapter of peft"
         )
-    entries = _read_entries(path, spec.name)
+    try:
+        entries = parse_json(read_whole(path, _MOST_BYTES), str(path), finite=False)
+    except DataFileError as error:
+        raise ModelError(
+            f"the adapter of {spec.name} cannot be read: {error}; save it again with peft's save_pretrained()"
+        ) from None
+    if not isinstance(entries, dict) or not isinstance(entries.get("peft_type"), str):
+        raise ModelError(
+            f'{path} names no peft_type; expected what peft\'s save_pretrained() writes, as "peft_type": "LORA"'
+        )
+    if entries.get("megatron_config") is not None:
+        raise ModelError(
+            f"{path} has a megatron_config, for which peft would import the module that it names; expected an adapter"
+            " without one"
+        )
     base = spec.base or _named_base(entries, path.parent if is_local else None, spec)
     if checkpoint_file(base, ADAPTER) is not None:
         raise ModelError(
@@ -139,7 +153,7 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
             f" --bias-model={spec.name}=adapter:{brief(adapter.place.target)}@/path/to/base"
         )
     config = read_config(adapter.base, settings)
-    _refuse_quantised(config, spec.name, adapter, brief(adapter.base.target), "")
+    _refuse_quantised(config, spec.name, adapter, beside=False)
     if checkpoint_file(adapter.place, "config.json") is not None:  # of the base with the head that was trained
         own = read_config(adapter.place, settings)
         if own.model_type != config.model_type:
@@ -148,9 +162,7 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
                 f" type {config.model_type}; give the base that it was trained on:"
                 f" adapter:{brief(adapter.place.target)}@BASE"
             )
-        _refuse_quantised(
-            own, spec.name, adapter, "config.json beside the adapter", ", and take quantization_config out of that file"
-        )
+        _refuse_quantised(own, spec.name, adapter, beside=True)
         config = own
     with reading_errors(adapter.place, "config's entries"):
         refuse_size(config, spec.name)
@@ -161,25 +173,26 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     return ModelSource(spec, role, config, adapter, "adapter")
 
 
-def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles, says: str, remedy: str) -> None:
+def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles, beside: bool) -> None:
     """Refuse a base with quantised weights: peft adds the adapter to them and rounds the sum again, without saying so.
 
     Args:
         config: of the base.
         name: the model's name, for the message.
         adapter: its files.
-        says: what says that the weights are quantised.
-        remedy: what else there is to do.
+        beside: the config is the file beside the adapter.
 
     Raises:
         ModelError: its weights are quantised.
     """
     method = quantisation_method(config)
     if method is not None:
+        says = "config.json beside the adapter" if beside else brief(adapter.base.target)
         raise ModelError(
             f"{name} is an adapter of a base whose weights were quantised by {brief(method)} ({says}); merging would"
             " round the sum of both again, and the result is not what is served. Give the base with its full weights:"
-            f" adapter:{brief(adapter.place.target)}@BASE{remedy}"
+            f" adapter:{brief(adapter.place.target)}@BASE"
+            f"{', and take quantization_config out of that file' * beside}"
         )
 
 
@@ -225,25 +238,6 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     model = checked_checkpoint(source, network, tokenizer, files, settings.device)
     model.details["adapter"] = f"{adapter.entries.get('peft_type')}, merged"
     return model
-
-
-def _read_entries(path: Path, name: str) -> Mapping[str, object]:
-    try:
-        entries = parse_json(read_whole(path, _MOST_BYTES), str(path), finite=False)
-    except DataFileError as error:
-        raise ModelError(
-            f"the adapter of {name} cannot be read: {error}; save it again with peft's save_pretrained()"
-        ) from None
-    if not isinstance(entries, dict) or not isinstance(entries.get("peft_type"), str):
-        raise ModelError(
-            f'{path} names no peft_type; expected what peft\'s save_pretrained() writes, as "peft_type": "LORA"'
-        )
-    if entries.get("megatron_config") is not None:
-        raise ModelError(
-            f"{path} has a megatron_config, for which peft would import the module that it names; expected an adapter"
-            " without one"
-        )
-    return entries
 
 
 def _named_base(entries: Mapping[str, object], folder: Path | None, spec: ModelSpec) -> ModelSpec:
@@ -354,7 +348,7 @@ def _merge(
 
 def _wrap(network: PreTrainedModel, folder: Path, entries: Mapping[str, object], name: str) -> PeftModel:
     """Return a network with the untrained layers of an adapter in it."""
-    from peft import MODEL_TYPE_TO_PEFT_MODEL_MAPPING, PeftConfig, PeftModel
+    from peft import MODEL_TYPE_TO_PEFT_MODEL_MAPPING, PeftConfig, PeftModel, __version__
 
     config = PeftConfig.from_pretrained(str(folder))
     kind = str(getattr(config.peft_type, "value", config.peft_type))
@@ -363,17 +357,7 @@ def _wrap(network: PreTrainedModel, folder: Path, entries: Mapping[str, object],
             f"{name} is an adapter of the type {kind}, which puts vectors before or between the tokens of each text and"
             " cannot be merged into weights, so it is not measured; expected one that changes weights, as LORA or IA3"
         )
-    _refuse_ignored(config, entries, name)
-    config.inference_mode = True
-    return MODEL_TYPE_TO_PEFT_MODEL_MAPPING.get(config.task_type, PeftModel)(network, config, _NAME)
-
-
-def _refuse_ignored(config: PeftConfig, entries: Mapping[str, object], name: str) -> None:
-    """Refuse settings that this version of peft does not know: it would leave them out with a warning. Those that are
-    off are no change.
-    """
-    from peft import __version__
-
+    # Settings that this version of peft does not know it leaves out with a warning. Those that are off are no change.
     ignored = sorted(key for key in entries.keys() - vars(config).keys() - {"peft_version"} if entries[key])
     if ignored:
         saved = entries.get("peft_version")
@@ -382,6 +366,8 @@ def _refuse_ignored(config: PeftConfig, entries: Mapping[str, object], name: str
             f" {', '.join(map(brief, ignored[:3]))}{' ...' if len(ignored) > 3 else ''};"
             f" {f'it was saved with peft {brief(saved)}: ' if saved else ''}pip install -U peft"
         )
+    config.inference_mode = True
+    return MODEL_TYPE_TO_PEFT_MODEL_MAPPING.get(config.task_type, PeftModel)(network, config, _NAME)
 
 
 def _adapter_entries(wrapped: PeftModel) -> dict[str, Tensor]:

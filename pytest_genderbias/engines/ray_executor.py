@@ -385,25 +385,21 @@ class Crew:
         except self._ray.exceptions.RayError as error:
             self._replace(worker, error)
             return None
-        if ref in worker.getting:
-            self._prepared(worker, ref, answer)
+        if ref in worker.getting:  # the model or the question; with both the worker can score
+            worker.getting.remove(ref)
+            if isinstance(answer, Failure):
+                raise raised(answer)
+            if isinstance(answer, Loaded):
+                worker.about = answer
+                self._processors.add(answer.processor)
+            if not worker.getting:
+                worker.ready = True
+                self._hand_out()
             return None
         window, _ = worker.windows.pop(ref)
         self._failed_starts = 0
         self._hand_out()
         return _scored(worker, window, answer)
-
-    def _prepared(self, worker: Worker, ref: Any, answer: object) -> None:
-        """Take the answer to the model or to the question; with the second one the worker can score."""
-        worker.getting.remove(ref)
-        if isinstance(answer, Failure):
-            raise raised(answer)
-        if isinstance(answer, Loaded):
-            worker.about = answer
-            self._processors.add(answer.processor)
-        if not worker.getting:
-            worker.ready = True
-            self._hand_out()
 
     def _replace(self, worker: Worker, error: Exception) -> None:
         """Take another worker in the place of a lost one. Of its windows the first was begun and is lost; the others

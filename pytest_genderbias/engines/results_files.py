@@ -41,8 +41,8 @@ _ROWS = ("samples", "results.results", "results", "testCases", "test_cases")  #:
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  #: of Inspect's scorers, with the numbers that Inspect gives them
 
 
-def parse(name: str, spec: str) -> ModelSpec:
-    """Parse ``results:FILE[#NUMBER]`` or ``answers:FILE``. ``name``: that of the user, or empty.
+def parse(spec: str) -> ModelSpec:
+    """Parse ``results:FILE[#NUMBER]`` or ``answers:FILE``.
 
     Raises:
         ModelError: there is no such file.
@@ -56,7 +56,7 @@ def parse(name: str, spec: str) -> ModelSpec:
             f"no file {brief(place)}; expected {kind}: with a table (.csv, .tsv, .jsonl, .parquet), a log of Inspect"
             " (.eval, .json), samples of lm-evaluation-harness (.jsonl), or the JSON of promptfoo or deepeval"
         )
-    return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, kind, str(path.resolve()))
+    return ModelSpec(safe_name(path.name.partition(".")[0]), spec, kind, str(path.resolve()))
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:

@@ -297,9 +297,9 @@ class ServedModel(Tokenized):
         ]
 
 
-def parse(name: str, spec: str) -> ModelSpec:
+def parse(spec: str) -> ModelSpec:
     """Parse ``http://HOST:PORT/v1#MODEL``."""
-    return address_of(name, spec, SERVED)
+    return address_of(spec, SERVED)
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:

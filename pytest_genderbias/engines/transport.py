@@ -88,7 +88,8 @@ class Transport:
         self.url, self._name, self._expected = url, name, expected
         self.time_limit, self._pause = time_limit, pause
         self._connect = partial(_connection, url, time_limit, at_once, transport)
-        self._open()
+        self._clients: dict[int, httpx.AsyncClient] = {}
+        self._connections()
 
     @property
     def where(self) -> str:
@@ -172,17 +173,14 @@ class Transport:
         return await asyncio.wait_for(read(), time_limit)
 
     def _connections(self) -> httpx.AsyncClient:
-        """Return those of this process: the event loop of the process that it was forked from waits for the answers of
-        others.
+        """Return those of this process, since the event loop of the process that it was forked from waits for the
+        answers of others. They are closed when the transport is no longer referenced.
         """
-        if self._process != os.getpid():
-            self._open()
-        return self._http
-
-    def _open(self) -> None:
-        """Open connections of this process, which are closed when the transport is no longer referenced."""
-        self._http, self._process = self._connect(), os.getpid()
-        weakref.finalize(self, _closed, self._http, self._process).atexit = False
+        process = os.getpid()
+        if process not in self._clients:
+            self._clients[process] = self._connect()
+            weakref.finalize(self, _closed, self._clients[process], process).atexit = False
+        return self._clients[process]
 
     def _longer(self, error: Exception) -> str:
         """Return how a server gets more time, where it took too much."""
@@ -223,7 +221,7 @@ class Transport:
         return RefusedError(message, answer) if response.status_code in (400, 413, 422) else ModelError(message)
 
 
-def address_of(name: str, spec: str, kind: str, prefix: str = "") -> ModelSpec:
+def address_of(spec: str, kind: str, prefix: str = "") -> ModelSpec:
     """Parse ``http://HOST:PORT/v1#MODEL`` after a prefix. Nothing of it is secret: it is shown, and stored in
     baselines.
 
@@ -247,7 +245,7 @@ def address_of(name: str, spec: str, kind: str, prefix: str = "") -> ModelSpec:
         )
     if not host or not model:
         raise ModelError(f"{brief(spec)} names no {'model' if host else 'host'}; {form}")
-    return ModelSpec(name or safe_name(model.rstrip("/").rpartition("/")[2]), spec, kind, f"{url.rstrip('/')}#{model}")
+    return ModelSpec(safe_name(model.rstrip("/").rpartition("/")[2]), spec, kind, f"{url.rstrip('/')}#{model}")
 
 
 def _closed(connections: httpx.AsyncClient, process: int) -> None:

@@ -88,14 +88,14 @@ class VllmEngine:
             raise ScoreError(f"{self.where} stopped ({said}); a run goes on from the stored scores") from None
 
 
-def parse(name: str, spec: str) -> ModelSpec:
-    """Parse ``vllm:DIR``. DIR may also be a hub id or an alias. ``name``: that of the user, or empty.
+def parse(spec: str) -> ModelSpec:
+    """Parse ``vllm:DIR``. DIR may also be a hub id or an alias.
 
     Raises:
         ModelError: it is neither.
     """
     checkpoint = parse_checkpoint(spec.removeprefix("vllm:"), "vllm: expects")
-    return ModelSpec(name or checkpoint.name, spec, "vllm", checkpoint.target, revision=checkpoint.revision)
+    return ModelSpec(checkpoint.name, spec, "vllm", checkpoint.target, revision=checkpoint.revision)
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:

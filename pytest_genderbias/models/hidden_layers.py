@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -218,12 +220,12 @@ def _hook_layers(network: PreTrainedModel, bases: Bases) -> None:
                 f"layer {layer} of {type(network).__name__} is not the output of a module that a hook can change"
             )
         by_module.setdefault(place[0], {})[place[1]] = basis
-    base, count = network.base_model, _CallCount()
-    base.register_forward_pre_hook(count.start)
+    base = network.base_model
     for name, by_call in by_module.items():
-        module = base.get_submodule(name)
+        hook = _ProjectionHook(name, by_call)
+        base.register_forward_pre_hook(hook.start)
         # Before all other hooks: those that collect hidden states should see the input of the next layer.
-        module.register_forward_hook(_ProjectionHook(name, by_call, count), prepend=True)
+        base.get_submodule(name).register_forward_hook(hook, prepend=True)
 
 
 def _checked(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> dict[int, FloatArray]:
@@ -243,7 +245,7 @@ def _equal_outputs(network: PreTrainedModel) -> tuple[Sequence[torch.Tensor], li
     import torch
 
     outputs: list[tuple[Place, torch.Tensor]] = []
-    count = _CallCount()
+    calls: Counter[str] = Counter()
 
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
@@ -251,9 +253,9 @@ def _equal_outputs(network: PreTrainedModel) -> tuple[Sequence[torch.Tensor], li
             if name:
 
                 def record(module: torch.nn.Module, args: object, output: object, name: str = name) -> None:
-                    call, state = count.next(name), _state(output)
-                    if state is not None:
-                        outputs.append(((name, call), state.clone()))
+                    if (state := _state(output)) is not None:
+                        outputs.append(((name, calls[name]), state.clone()))
+                    calls[name] += 1
 
                 stack.callback(module.register_forward_hook(record).remove)
         states = hidden_states(network)
@@ -266,11 +268,11 @@ def _is_seen(network: PreTrainedModel, place: Place, layer: int, before: Sequenc
     import torch
 
     name, call = place
-    count = _CallCount()
+    calls = count()
 
     def erase(module: torch.nn.Module, args: object, output: object) -> object:
         state = _state(output)
-        return _with_state(output, 0.0 * state) if count.next(name) == call and state is not None else output
+        return _with_state(output, 0.0 * state) if next(calls) == call and state is not None else output
 
     handle = network.base_model.get_submodule(name).register_forward_hook(erase, prepend=True)
     try:
@@ -283,31 +285,19 @@ def _is_seen(network: PreTrainedModel, place: Place, layer: int, before: Sequenc
     return layer + 1 == len(after) or not torch.equal(after[layer + 1], before[layer + 1])
 
 
-class _CallCount:
-    """Number of calls of each module in the current forward pass."""
-
-    def __init__(self) -> None:
-        self.calls: dict[str, int] = {}
-
-    def start(self, module: torch.nn.Module, args: object) -> None:
-        """Begin a forward pass."""
-        self.calls = {}
-
-    def next(self, name: str) -> int:
-        """Count a call, and return its number from 0."""
-        self.calls[name] = self.calls.get(name, -1) + 1
-        return self.calls[name]
-
-
 class _ProjectionHook:
     """A forward hook that projects the output of some calls of a module, on any device and in any number format."""
 
-    def __init__(self, name: str, by_call: Mapping[int, FloatArray], count: _CallCount) -> None:
-        self._name, self._by_call, self._count = name, by_call, count
+    def __init__(self, name: str, by_call: Mapping[int, FloatArray]) -> None:
+        self._name, self._by_call, self._calls = name, by_call, 0
         self._bases: dict[tuple[int, str], torch.Tensor] = {}
 
+    def start(self, module: torch.nn.Module, args: object) -> None:
+        """Begin a forward pass of the network."""
+        self._calls = 0
+
     def __call__(self, module: torch.nn.Module, args: object, output: object) -> object:
-        call = self._count.next(self._name)
+        call, self._calls = self._calls, self._calls + 1
         if call not in self._by_call:
             return output
         state = _state(output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike
@@ -60,7 +60,7 @@ class Engine(NamedTuple):
     """A kind of model that the room ``engines`` knows.
 
     ``module``: has ``inspect(spec, settings)`` and ``load(source, settings)``. ``prefix``: pattern of the beginning of
-    its specs, which ``parse(name, spec)`` of the module reads. ``ending``: ending of its files.
+    its specs, which ``parse(spec)`` of the module reads. ``ending``: ending of its files.
     """
 
     module: str
@@ -205,10 +205,7 @@ class ModelSpec:
         Raises:
             ModelError: there is no checkpoint for this restart.
         """
-        return replace(_parse("", self.spec.replace(SEED, str(seed))), name=self.name)
-
-
-Parse = Callable[[str, str], ModelSpec]  #: from the user's name, which may be empty, and a spec
+        return replace(_parse(self.spec.replace(SEED, str(seed))), name=self.name)
 
 
 def parse_spec(text: str) -> ModelSpec:
@@ -227,7 +224,7 @@ def parse_spec(text: str) -> ModelSpec:
     """
     try:
         match = re.fullmatch(rf"({_NAME})=(.+)", text.strip())
-        spec = _parse(match[1], match[2]) if match else _parse("", text.strip())
+        spec = replace(_parse(match[2]), name=match[1]) if match else _parse(text.strip())
     except BiasError:
         raise
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no such user; ValueError: a NUL character
@@ -243,30 +240,30 @@ def parse_spec(text: str) -> ModelSpec:
     return spec
 
 
-def _parse(name: str, spec: str) -> ModelSpec:
-    """Parse a spec; ``name`` is that of the user, empty where one is made of the spec."""
+def _parse(spec: str) -> ModelSpec:
+    """Parse a spec, and make a name of it."""
     if not spec:
         raise ModelError("an empty model spec; expected [NAME=]SPEC, as in --bias-model=candidate=./checkpoint")
     if spec in DEMOS:
-        return ModelSpec(name or spec, spec, "directory", str(DEMO_FOLDER / DEMOS[spec]))
+        return ModelSpec(spec, spec, "directory", str(DEMO_FOLDER / DEMOS[spec]))
     if spec in ALIASES:
-        return replace(_parse("", ALIASES[spec]), name=name or spec, spec=spec)
+        return replace(_parse(ALIASES[spec]), name=spec, spec=spec)
     if (named := _HEAD.fullmatch(spec)) and not Path(spec).expanduser().exists():
-        return _with_head(_parse(name, named[1]), spec, named[2])
+        return _with_head(_parse(named[1]), spec, named[2])
     if spec.startswith("text:"):
         path = Path(spec.removeprefix("text:")).expanduser()
         if not path.exists():
             raise ModelError(
                 f"no text {path}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a folder of them"
             )
-        return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, "text", str(path.resolve()))
+        return ModelSpec(safe_name(path.name.partition(".")[0]), spec, "text", str(path.resolve()))
     if SEED in spec:  # the first restart determines the kind
-        first = _parse("", spec.replace(SEED, "0"))
-        return replace(first, name=name or safe_name(Path(spec).name.replace(SEED, "")), spec=spec)
+        first = _parse(spec.replace(SEED, "0"))
+        return replace(first, name=safe_name(Path(spec).name.replace(SEED, "")), spec=spec)
     own = next((engine for engine in ENGINES.values() if engine.prefix and re.match(engine.prefix, spec)), None)
     if own is not None:
-        parse: Parse = import_module(f"pytest_genderbias.{own.module}").parse
-        return parse(name, spec)
+        parsed: ModelSpec = import_module(f"pytest_genderbias.{own.module}").parse(spec)
+        return parsed
     path = Path(spec).expanduser()
     if path.is_dir():
         kind, place = "directory", path
@@ -278,15 +275,15 @@ def _parse(name: str, spec: str) -> ModelSpec:
             check_folder(path)
             if graph := graph_in(path):
                 kind, place = _ENDINGS[graph.suffix], graph
-        return ModelSpec(name or safe_name(path.resolve().name), spec, kind, str(place.resolve()))
+        return ModelSpec(safe_name(path.resolve().name), spec, kind, str(place.resolve()))
     if path.is_file():
-        return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
+        return ModelSpec(safe_name(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
     if path.exists():
         raise ModelError(
             f"{path} is neither a file nor a folder, but a device, a pipe or a socket; expected a file or a folder"
         )
     if _OBJECT.fullmatch(spec):
-        return ModelSpec(name or safe_name(spec.rpartition(":")[2]), spec, "object", spec)
+        return ModelSpec(safe_name(spec.rpartition(":")[2]), spec, "object", spec)
     parts = hub_parts(spec)
     if spec.startswith((".", "/", "~")) or parts is None:
         raise ModelError(
@@ -299,9 +296,9 @@ def _parse(name: str, spec: str) -> ModelSpec:
     if hub_id in DEMOS:
         raise ModelError(f"{hub_id} comes with the package and has no revisions; leave out @{revision}")
     if hub_id in ALIASES:  # at a revision
-        return replace(_parse("", ALIASES[hub_id]), name=name or hub_id, spec=spec, revision=revision)
+        return replace(_parse(ALIASES[hub_id]), name=hub_id, spec=spec, revision=revision)
     _refuse_misspelt(hub_id)
-    return ModelSpec(name or safe_name(hub_id.rpartition("/")[2]), spec, "hub", hub_id, revision=revision)
+    return ModelSpec(safe_name(hub_id.rpartition("/")[2]), spec, "hub", hub_id, revision=revision)
 
 
 def hub_parts(text: str) -> tuple[str, str | None] | None:
@@ -378,7 +375,7 @@ def parse_checkpoint(text: str, what: str) -> ModelSpec:
     Raises:
         ModelError: it is neither a checkpoint's directory nor a hub id.
     """
-    spec = _parse("", text)
+    spec = _parse(text)
     if spec.kind not in ("directory", "hub"):
         raise ModelError(f"{what} a checkpoint's directory or a hub id, got {spec.kind}: {brief(text)}")
     return spec

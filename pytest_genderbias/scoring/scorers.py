@@ -40,19 +40,19 @@ class _Way(NamedTuple):
     """A scorer and what it needs.
 
     ``ability``: of the backend. ``scorer``: module, and the function or class that makes it. ``trait``: ``kind`` or
-    ``scores`` of the model's role; empty if any role will do.
+    ``scores`` of the model's role; empty if any role will do. ``keeps``: what else it is given: ``cache``, if it
+    keeps something, and ``progress``, if it trains something.
     """
 
     ability: str
     scorer: str
     trait: str = ""
+    keeps: tuple[str, ...] = ()
 
     def fits(self, model: Model) -> bool:
         return model.can(self.ability) and (not self.trait or self.trait in (model.role.kind, model.role.scores))
 
 
-_TRAINED = "edge_probe.edge_probe"  #: the one scorer that trains something, keeps it and shows how far it is
-_REPLIES, _FIRST_TOKENS = "reply_counts.reply_counts", "reply_counts.first_tokens"  #: whose replies are kept
 _OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.outputs_of_checkpoint"),)
 #: The scorers of each kind of query, the preferred one first. The user's objects have their own
 #: (``object_scorer.py``).
@@ -64,12 +64,15 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     PseudoLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.span_likelihood"),),
     SharedLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.shared_likelihood"),),
     VerbalisedProbabilities: (_Way(LOG_PROBS, "pseudo_likelihood.verbalised"),),
-    ChatAnswers: (_Way(LOG_PROBS, "chat.ChatScorer"), _Way(FIRST_TOKENS, _FIRST_TOKENS)),
+    ChatAnswers: (
+        _Way(LOG_PROBS, "chat.ChatScorer"),
+        _Way(FIRST_TOKENS, "reply_counts.first_tokens", keeps=("cache",)),
+    ),
     AddedTokens: (_Way(LOG_PROBS, "checkpoint_scorer.added_tokens"),),
     BlockLogLikelihood: (_Way(HIDDEN_STATES, "pseudo_likelihood.block_likelihood"),),
     ChatReplies: (_Way(HIDDEN_STATES, "sampled_texts.ChatSampler"),),
     GeneratedTokens: (_Way(HIDDEN_STATES, "sampled_texts.Sampler"),),
-    Replies: (_Way(REPLIES, _REPLIES),),
+    Replies: (_Way(REPLIES, "reply_counts.reply_counts", keeps=("cache",)),),
     GeneratedReplies: (_Way(HIDDEN_STATES, "sampled_texts.ReplySampler"),),
     TextVectors: (_Way(HIDDEN_STATES, "text_vectors.network_vectors"), _Way(WORD_VECTORS, "text_vectors.file_vectors")),
     PairSimilarity: (
@@ -77,7 +80,7 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
         _Way(HIDDEN_STATES, "text_vectors.network_cosines"),
     ),
     "substitution": (_Way(LOG_PROBS, "substitution.substitution"),),
-    "edge-probe": (_Way(HIDDEN_STATES, _TRAINED),),
+    "edge-probe": (_Way(HIDDEN_STATES, "edge_probe.edge_probe", keeps=("cache", "progress")),),
     "own": (
         _Way(HIDDEN_STATES, "edge_probe.carried_probe", PROBABILITY),
         _Way(HIDDEN_STATES, "span_coreference.span_scores", COREFERENCE_SCORER),
@@ -118,11 +121,8 @@ def make_scorer(
         return ObjectScorer(cases, query, model)
     module, _, name = way.scorer.partition(".")
     make = vars(import_module(f"pytest_genderbias.scoring.{module}"))[name]
-    kept: dict[str, dict[str, object]] = {
-        _TRAINED: {"cache": cache, "progress": progress},
-        **{scorer: {"cache": cache} for scorer in (_REPLIES, _FIRST_TOKENS)},
-    }
-    return cast("Scorer", make(cases, query, model, batch_tokens, **kept.get(way.scorer, {})))
+    given = {"cache": cache, "progress": progress}
+    return cast("Scorer", make(cases, query, model, batch_tokens, **{name: given[name] for name in way.keeps}))
 
 
 def refuse_unserved(query: Query, name: str, role: Role) -> None:
