@@ -329,15 +329,7 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
         except RuntimeError as error:
             if "ignore_mismatched_sizes" not in str(error):
                 raise
-            keys: Iterable[tuple[str, Sequence[int], Sequence[int]]]
-            keys = read(ignore_mismatched_sizes=True)[1]["mismatched_keys"]
-            for weight, *shapes in sorted(keys):  # its own, and that of the config
-                sizes = [" x ".join(map(str, shape)) for shape in shapes]
-                raise ModelError(
-                    f"the weights of {source.spec.name} do not fit its config.json: {weight} has the shape {sizes[0]},"
-                    f" and the config asks for {sizes[1]}; copy both from one checkpoint, or correct the number in"
-                    " config.json (of labels: id2label)"
-                ) from None
+            _refuse_mismatched(read(ignore_mismatched_sizes=True)[1]["mismatched_keys"], source.spec.name)
             raise
     assert isinstance(network, transformers.PreTrainedModel)
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
@@ -394,6 +386,19 @@ def free_memory() -> int | None:
         used = int((_GROUP / "memory.current").read_text()) - int(counts["inactive_file"])
         left.append(int((_GROUP / "memory.max").read_text()) - used)
     return min(left, default=None)
+
+
+def _refuse_mismatched(keys: Iterable[tuple[str, Sequence[int], Sequence[int]]], name: str) -> None:
+    """Refuse weights of other shapes than the config says; ``keys`` has the name of each, its shape, and the
+    config's.
+    """
+    for weight, *shapes in sorted(keys):
+        sizes = [" x ".join(map(str, shape)) for shape in shapes]
+        raise ModelError(
+            f"the weights of {name} do not fit its config.json: {weight} has the shape {sizes[0]}, and the config asks"
+            f" for {sizes[1]}; copy both from one checkpoint, or correct the number in config.json (of labels:"
+            " id2label)"
+        )
 
 
 def _refuse_wrapped(missing: Sequence[str], unexpected: Iterable[str], name: str) -> None:

@@ -31,6 +31,7 @@ _KIND_OF_KEY = {
     "answer": CHAT_ANSWERS,
 }
 _GROUPS = {"f": "female", "female": "female", "m": "male", "male": "male"}
+_OTHER_NAMES = {"gold": "label", "group": "gender"}
 _PREFIXES = ("probability_", "p_")
 _MAPPING = "probabilities"
 TABLE = Path("<table>")  #: takes the place of the file for a table in memory
@@ -110,9 +111,9 @@ def read_predictions(path: Path) -> Predictions:
     >>> predictions.groups, predictions.group.tolist()
     (('female', 'male'), [0, 1])
     """
-    columns = _Columns.among(path, column_names(path))
-    rows = list(read_rows(path, columns.required, optional=(_MAPPING,)))
-    return _checked(path, rows, columns, corpus_sha256([path]))
+    columns, probability = _columns(path, column_names(path))
+    rows = list(read_rows(path, (*columns.values(), *probability.values()), optional=(_MAPPING,)))
+    return _checked(path, rows, columns, probability, corpus_sha256([path]))
 
 
 def group_name(name: str) -> str:
@@ -154,19 +155,20 @@ def predictions_of(table: object) -> Predictions:
     assert isinstance(records, list)
     if not records:
         raise DataFileError(f"{TABLE}: the table has no rows")
-    columns = _Columns.among(TABLE, [str(column) for column in records[0]])
+    columns, probability = _columns(TABLE, [str(column) for column in records[0]])
+    required = (*columns.values(), *probability.values())
     rows: list[Row] = []
     for number, record in enumerate(records, start=1):
-        missing = [column for column in columns.required if column not in record]
+        missing = [column for column in required if column not in record]
         if missing:
             raise DataFileError(
                 f"{place(TABLE, number)}: no column {', '.join(map(repr, missing))}; the columns are"
                 f" {', '.join(map(repr, record))}"
             )
-        wanted = [*columns.required, *([_MAPPING] if _MAPPING in record else [])]
+        wanted = [*required, *([_MAPPING] if _MAPPING in record else [])]
         rows.append((number, {column: _plain(record[column]) for column in wanted}))
     content = json.dumps([cells for _, cells in rows], sort_keys=True, default=str)
-    return _checked(TABLE, rows, columns, hashlib.sha256(content.encode()).hexdigest())
+    return _checked(TABLE, rows, columns, probability, hashlib.sha256(content.encode()).hexdigest())
 
 
 def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
@@ -200,10 +202,6 @@ def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
     )
 
 
-def _either(present: Sequence[str], name: str, other: str) -> str:
-    return other if other in present and name not in present else name
-
-
 def _is_dataframe(target: object) -> TypeGuard[Any]:
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas" for kind in type(target).__mro__
@@ -217,60 +215,42 @@ def _plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of a table that are read: those for gold label and group, and that with the probability of each
-    label.
+def _columns(path: Path, present: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the columns for id, prediction, gold label and group of a table that has these, and the column with the
+    probability of each label.
     """
-
-    gold: str
-    group: str
-    probability: Mapping[str, str]
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        return ("id", "prediction", self.gold, self.group, *self.probability.values())
-
-    @classmethod
-    def among(cls, path: Path, present: Sequence[str]) -> _Columns:
-        """Return the columns of a table that has these."""
-        gold, group = _either(present, "gold", "label"), _either(present, "group", "gender")
-        return cls(gold, group, _probability_columns(path, present))
-
-
-def _checked(path: Path, rows: Sequence[Row], columns: _Columns, fingerprint: str) -> Predictions:
-    """Return the predictions in rows, after checking every cell."""
-    ids = [_name(path, row, "id") for row in rows]
-    refuse_repeats(path, zip((line for line, _ in rows), ids, strict=True))
-    labels, (predicted, gold) = _codes(
-        [_name(path, row, "prediction") for row in rows], [_name(path, row, columns.gold) for row in rows]
-    )
-    names = [_name(path, row, columns.group) for row in rows]
-    groups, (group,) = _codes([group_name(name) for name in names])
-    probabilities = _probabilities(path, rows, labels, columns.probability)
-    return Predictions(path, tuple(ids), labels, predicted, gold, groups, group, probabilities, fingerprint)
-
-
-def _probability_columns(path: Path, present: Sequence[str]) -> dict[str, str]:
-    """Return the column with the probability of each label."""
-    columns: dict[str, str] = {}
+    columns = {name: name for name in ("id", "prediction", "gold", "group")}
+    columns |= {name: other for name, other in _OTHER_NAMES.items() if other in present and name not in present}
+    probability: dict[str, str] = {}
     for column in present:
         prefix = next((prefix for prefix in _PREFIXES if column.startswith(prefix)), None)
         if prefix is None:
             continue
         label = column[len(prefix) :]
-        if label in columns:
+        if label in probability:
             raise DataFileError(
-                f"{place(path, 1)}: the columns {brief(columns[label])} and {brief(column)} both give the probability"
-                f" of {brief(label)}"
+                f"{place(path, 1)}: the columns {brief(probability[label])} and {brief(column)} both give the"
+                f" probability of {brief(label)}"
             )
-        columns[label] = column
-    if columns and _MAPPING in present:
+        probability[label] = column
+    if probability and _MAPPING in present:
         raise DataFileError(
             f"{place(path, 1)}: probabilities are in the column {brief(_MAPPING)} and also in"
-            f" {brief(next(iter(columns.values())))}; expected one of the two"
+            f" {brief(next(iter(probability.values())))}; expected one of the two"
         )
-    return columns
+    return columns, probability
+
+
+def _checked(
+    path: Path, rows: Sequence[Row], columns: Mapping[str, str], probability: Mapping[str, str], fingerprint: str
+) -> Predictions:
+    """Return the predictions in rows, after checking every cell."""
+    ids, *of_labels, of_groups = ([_name(path, row, column) for row in rows] for column in columns.values())
+    refuse_repeats(path, zip((line for line, _ in rows), ids, strict=True))
+    labels, (predicted, gold) = _codes(*of_labels)
+    groups, (group,) = _codes([group_name(name) for name in of_groups])
+    probabilities = _probabilities(path, rows, labels, probability)
+    return Predictions(path, tuple(ids), labels, predicted, gold, groups, group, probabilities, fingerprint)
 
 
 def _name(path: Path, row: Row, column: str) -> str:
