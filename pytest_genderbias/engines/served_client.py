@@ -183,11 +183,8 @@ class ServedClient:
         """
         content = await self._server.sent("GET", "models", None, first=True)
         entries = content.get("data")
-        known = (
-            {str(entry.get("id")): entry for entry in entries if isinstance(entry, dict)}
-            if isinstance(entries, list)
-            else {}
-        )
+        listed = entries if isinstance(entries, list) else []
+        known = {str(entry.get("id")): entry for entry in listed if isinstance(entry, dict)}
         if self._model not in known:
             raise ModelError(
                 f"{self.where} has no model {brief(self._model)}; it names"

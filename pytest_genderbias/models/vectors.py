@@ -191,8 +191,13 @@ class _Vocabulary:
 
 def _read_text(path: Path) -> WordVectors:
     count, dimension = _text_layout(path)
-    vocabulary, values = _Vocabulary(path), array("f")
-    for line, word, numbers in _text_entries(path, count, dimension):
+    vocabulary, values, seen = _Vocabulary(path), array("f"), 0
+    lines = _filled_lines(path)
+    if count is not None:
+        next(lines)
+    for line, text in lines:
+        seen += 1
+        word, numbers = _split(path, line, text, dimension)
         vocabulary.take(line, word)
         try:
             values.extend(map(float, numbers.split(" ")))
@@ -202,6 +207,13 @@ def _read_text(path: Path) -> WordVectors:
         if is_wrong:
             bad = next(number for number in numbers.split(" ") if not _is_number(number))
             raise ModelError(f"{place(path, line)}: the vector of {word!r} holds {bad!r}, expected a number")
+    if count is not None and seen != count:
+        raise ModelError(
+            f"{path}:1: the first line says {count} words, {seen} follow; the file may have been cut off: fetch it"
+            " again"
+        )
+    if not seen:
+        raise ModelError(f"{path}: no vectors in it")
     matrix = np.frombuffer(values, np.float32).reshape(-1, dimension)
     return vocabulary.vectors(path, matrix, corpus_sha256([path]))
 
@@ -227,34 +239,21 @@ def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
     return ((line, text) for line, text in stripped if text)
 
 
-def _text_entries(path: Path, count: int | None, dimension: int) -> Iterator[tuple[int, str, str]]:
-    """Yield the line, the word and the text of the numbers of each entry; check that each has ``dimension`` numbers."""
-    lines = _filled_lines(path)
-    if count is not None:
-        next(lines)
-    seen = 0
-    for line, text in lines:
-        seen += 1
-        word, _, numbers = text.partition(" ")
-        if text.count(" ") != dimension:  # of a word with spaces in it
-            fields = text.split(" ")
-            over = fields[1:-dimension]
-            if not over or any(map(_is_number, over)) or "" in over:
-                raise ModelError(
-                    f"{place(path, line)}: expected a word and {dimension} numbers, got {len(fields) - 1} after"
-                    f" {fields[0]!r}"
-                )
-            word, numbers = " ".join(fields[:-dimension]), " ".join(fields[-dimension:])
-        if not word:
-            raise ModelError(f"{place(path, line)}: the line begins with a space, expected a word")
-        yield line, word, numbers
-    if count is not None and seen != count:
-        raise ModelError(
-            f"{path}:1: the first line says {count} words, {seen} follow; the file may have been cut off: fetch it"
-            " again"
-        )
-    if not seen:
-        raise ModelError(f"{path}: no vectors in it")
+def _split(path: Path, line: int, text: str, dimension: int) -> tuple[str, str]:
+    """Return the word of a line and the text of its numbers; check that it has ``dimension`` numbers."""
+    word, _, numbers = text.partition(" ")
+    if text.count(" ") != dimension:  # of a word with spaces in it
+        fields = text.split(" ")
+        over = fields[1:-dimension]
+        if not over or any(map(_is_number, over)) or "" in over:
+            raise ModelError(
+                f"{place(path, line)}: expected a word and {dimension} numbers, got {len(fields) - 1} after"
+                f" {fields[0]!r}"
+            )
+        word, numbers = " ".join(fields[:-dimension]), " ".join(fields[-dimension:])
+    if not word:
+        raise ModelError(f"{place(path, line)}: the line begins with a space, expected a word")
+    return word, numbers
 
 
 def _is_number(text: str) -> bool:
