@@ -25,8 +25,7 @@ from pytest_genderbias.engines.ray_cluster import LOCAL, Cluster, check_address
 from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
 from pytest_genderbias.errors import BiasError, ExecutorError, SettingError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.protocols import REPLIES
-from pytest_genderbias.models.vectors import WordVectors
+from pytest_genderbias.models.protocols import REPLIES, WORD_VECTORS
 from pytest_genderbias.scoring.executor import InProcess, Pool, Scored, Task, Window
 from pytest_genderbias.suites.cases import IntArray
 from pytest_genderbias.suites.query import CoreferenceScores, Query
@@ -152,9 +151,9 @@ class RayExecutor:
         wanted = self.workers or max(1, room if self.address == LOCAL else room // self._share)
         if wanted <= room:
             return wanted
-        each = f"{self.threads} thread{'s'[: self.threads - 1]}" + (" and a GPU each" if on_gpu else "")
+        each = counted(self.threads, "threads") + (" and a GPU each" if on_gpu else "")
         raise ExecutorError(
-            f"{wanted} worker{'s'[: wanted - 1]} of {each} do not fit into the Ray cluster {self.address}, which has"
+            f"{counted(wanted, 'workers')} of {each} do not fit into the Ray cluster {self.address}, which has"
             f" {cpus} CPUs and {gpus} GPUs in all; "
             + _what_fits(room, cpus, gpus, on_gpu)
             + ", or add machines to the cluster"
@@ -178,11 +177,8 @@ def _stays_here(query: Query, model: Model) -> bool:
     """Return whether a question is answered in this process: a head is trained for it, nothing is computed, or a server
     or vLLM computes.
     """
-    if model.role.only_prompts or model.can(REPLIES):
-        return True
-    return (isinstance(query, CoreferenceScores) and query.training is not None) or isinstance(
-        model.backend, WordVectors
-    )
+    trains = isinstance(query, CoreferenceScores) and query.training is not None
+    return trains or model.role.only_prompts or model.can(REPLIES) or model.can(WORD_VECTORS)
 
 
 def _of_files(model: Model) -> Model:

@@ -148,22 +148,17 @@ def _damages(folder: Path, with_weights: bool) -> Iterator[str]:
             yield (
                 f"{file} begins with a byte order mark, which transformers does not read; save it as UTF-8 without one"
             )
-    yield from _damages_of_config(folder / "config.json")
+    if (config := folder / "config.json").is_file():
+        entries = json.loads(config.read_text(encoding="utf-8"))
+        if not isinstance(entries, dict):
+            yield f"{config} has no entries; expected a mapping, as save_pretrained() writes it: copy the file again"
+        elif not isinstance(entries.get("model_type"), str):
+            yield f"{config} names no model_type; expected one, as bert: correct it, or copy the file again"
     if not with_weights or (folder / "adapter_config.json").is_file():
         return
     yield from _missing_weights(folder)
     for file in weights_read(folder):
         yield from _damages_of_weights(file)
-
-
-def _damages_of_config(file: Path) -> Iterator[str]:
-    if not file.is_file():
-        return
-    entries = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(entries, dict):
-        yield f"{file} has no entries; expected a mapping, as save_pretrained() writes it: copy the file again"
-    elif not isinstance(entries.get("model_type"), str):
-        yield f"{file} names no model_type; expected one, as bert: correct it, or copy the file again"
 
 
 def _missing_weights(folder: Path) -> Iterator[str]:

@@ -48,7 +48,15 @@ def project_hidden_layers(network: PreTrainedModel, bases: Mapping[int, ArrayLik
         SettingError: a basis is not orthonormal, or has another size.
         ModelError: there is no such layer, or it is not the output of a module that a hook can change.
     """
-    checked = _checked(network, bases)
+    from pytest_genderbias.statistics.bias_subspace import check_basis
+
+    width = hidden_size(network.config)
+    if width is None:
+        raise ModelError(
+            f"the config of {type(network).__name__} has no hidden size, so its hidden layers cannot be projected"
+        )
+    # In the order of rows, as a file of safetensors has them: another order changes the last digits of a product.
+    checked = {layer: np.ascontiguousarray(check_basis(basis, width)) for layer, basis in bases.items()}
     _hook_layers(network, checked)
     setattr(network, PROJECTIONS, (*projections_of(network), checked))
     setattr(network.config, PROJECTED_LAYERS, [sorted(layers) for layers in projections_of(network)])
@@ -226,18 +234,6 @@ def _hook_layers(network: PreTrainedModel, bases: Bases) -> None:
         base.register_forward_pre_hook(hook.start)
         # Before all other hooks: those that collect hidden states should see the input of the next layer.
         base.get_submodule(name).register_forward_hook(hook, prepend=True)
-
-
-def _checked(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> dict[int, FloatArray]:
-    from pytest_genderbias.statistics.bias_subspace import check_basis
-
-    width = hidden_size(network.config)
-    if width is None:
-        raise ModelError(
-            f"the config of {type(network).__name__} has no hidden size, so its hidden layers cannot be projected"
-        )
-    # In the order of rows, as a file of safetensors has them: another order changes the last digits of a product.
-    return {layer: np.ascontiguousarray(check_basis(basis, width)) for layer, basis in bases.items()}
 
 
 def _equal_outputs(network: PreTrainedModel) -> tuple[Sequence[torch.Tensor], list[list[Place]]]:

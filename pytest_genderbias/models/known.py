@@ -147,7 +147,8 @@ class KnownModels:
             files = _files_of(local, self._settings) if complete else None
         if files is None:
             return
-        content = _sealed({**_record_of(model), "content": files.content})
+        record = json.dumps({**_record_of(model), "content": files.content}, sort_keys=True)
+        content = f"{hashlib.sha256(record.encode()).hexdigest()}\n{record}\n".encode()
         with suppress(OSError):
             if _state_of(Path(local.target)) == files.state:
                 write_whole(self._folder / files.name, content)
@@ -306,12 +307,6 @@ def _record_of(model: Model) -> dict[str, Any]:
         "tokenizer": content,
         "unk_token": None if content is None else checkpoint.tokenizer.unk_token,
     }
-
-
-def _sealed(record: dict[str, Any]) -> bytes:
-    """Return the content of a record's file: a hash over the record, and the record."""
-    text = json.dumps(record, sort_keys=True)
-    return f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}\n".encode()
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ from pytest_genderbias.models.protocols import (
     SentenceEncoder,
     TextClassifier,
 )
-from pytest_genderbias.models.replies import replying_model
+from pytest_genderbias.models.replies import Replying
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
     CHAT_MODEL,
@@ -136,9 +136,11 @@ def wrap_object(target: object, spec: ModelSpec | None = None, samples: int | No
         ) from error
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise ModelError(f"the fingerprint of {spec.name} should be a text, got {type(fingerprint).__name__}")
+    details = {"architecture": kind}
     if role.kind == TEXT_REPLIES:
-        return replying_model(cast("Replier", target), spec, samples or 1, fingerprint, {"architecture": kind})
-    return Model(spec.name, spec.spec, role, fingerprint, {"architecture": kind}, target)
+        role, target = replace(role, samples=samples or 1), Replying(cast("Replier", target), spec.name, fingerprint)
+        details["samples"] = str(role.samples)
+    return Model(spec.name, spec.spec, role, fingerprint, details, target)
 
 
 def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str | None = None) -> Model:

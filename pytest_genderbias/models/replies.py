@@ -19,10 +19,7 @@ from pytest_genderbias.datasets.stored_replies import StoredReplies
 from pytest_genderbias.errors import BiasError, ScoreError, SettingError
 from pytest_genderbias.folders import KEPT_REPLIES, distrusted
 from pytest_genderbias.models.event_loop import done, loop
-from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import REPLIES, Backend, Replier
-from pytest_genderbias.models.roles import TEXT_REPLIES, Role
-from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.text.printable import brief
 
 CHARACTERS = 4  #: of a token, about, in English
@@ -203,15 +200,6 @@ class Replying(RepliesBackend):
             for future in futures:
                 future.cancel()
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def replying_model(
-    target: Replier, spec: ModelSpec, samples: int, fingerprint: str | None, details: dict[str, str]
-) -> Model:
-    """Make a :class:`Model` of an object that replies. Arguments as of :class:`Model`."""
-    role = Role(TEXT_REPLIES, "a system that answers in text", samples=samples)
-    backend = Replying(target, spec.name, fingerprint)
-    return Model(spec.name, spec.spec, role, fingerprint, {**details, "samples": str(samples)}, backend)
 
 
 async def _awaited(found: Any) -> object:

@@ -17,6 +17,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.scorer import PlainScorer
+from pytest_genderbias.scoring.text_vectors import tokens_in
 from pytest_genderbias.scoring.tokens import require_fast, tokenized
 from pytest_genderbias.suites.cases import IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
@@ -209,9 +210,6 @@ def _tokens_of(encoding: Encoding, begin: int, spans: Sequence[Span]) -> list[tu
     """Return the first and last token that overlap each span, or (-1, -1); the text of the encoding begins at
     ``begin``.
     """
-    offsets = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2) + begin
-    real = (np.asarray(encoding.special_tokens_mask) == 0) & (offsets[:, 1] > offsets[:, 0])
-    wanted = np.asarray(spans, dtype=np.int64).reshape(-1, 2)
-    inside = (offsets[:, 0] < wanted[:, 1:]) & (offsets[:, 1] > wanted[:, :1]) & real
+    inside = tokens_in(encoding, [(start - begin, stop - begin) for start, stop in spans])
     places = [np.flatnonzero(row) for row in inside]
     return [(int(place[0]), int(place[-1])) if len(place) else (-1, -1) for place in places]

@@ -147,7 +147,7 @@ class HiddenStates:
         """
         encodings = CuttingTokenizer(self._checkpoint.tokenizer, self._checkpoint.max_length).encode(list(texts))
         all_read = [
-            _tokens_in(encoding, ranges).any(axis=1).all() for encoding, ranges in zip(encodings, spans, strict=True)
+            tokens_in(encoding, ranges).any(axis=1).all() for encoding, ranges in zip(encodings, spans, strict=True)
         ]
         return np.asarray(all_read, dtype=np.bool_)
 
@@ -169,7 +169,7 @@ class HiddenStates:
             weight = np.zeros((len(rows), len(keys[0][1]), longest), dtype=np.float32)
             for i, row in enumerate(rows):
                 ids[i, : lengths[row]] = encodings[row].ids
-                for masked in _tokens_in(encodings[row], keys[row][2]):
+                for masked in tokens_in(encodings[row], keys[row][2]):
                     ids[i, : lengths[row]][masked] = self._checkpoint.tokenizer.mask_token_id
                 weight[i, :, : lengths[row]] = weights[row]
             mask = np.arange(longest) < lengths[rows][:, None]
@@ -215,7 +215,7 @@ class HiddenStates:
             return np.repeat(np.eye(1, n, dtype=np.float32), len(spans), axis=0)
         if pooling == "own":
             return np.full((len(spans), n), 1.0 / n, dtype=np.float32)
-        inside = _tokens_in(encoding, spans)
+        inside = tokens_in(encoding, spans)
         if not inside.any(axis=1).all():
             start, stop = spans[int(np.argmin(inside.any(axis=1)))]
             raise ModelError(
@@ -224,7 +224,7 @@ class HiddenStates:
         return np.asarray(inside / inside.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
-def _tokens_in(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
+def tokens_in(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
     """Return which tokens overlap which span: shape (spans, tokens). Special tokens overlap none."""
     offsets = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2)
     real = (np.asarray(encoding.special_tokens_mask) == 0) & (offsets[:, 1] > offsets[:, 0])
