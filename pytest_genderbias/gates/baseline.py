@@ -7,22 +7,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE, different, other_conditions
-from pytest_genderbias.gates.book import (
-    BaselineEntry,
-    NewEntry,
-    entry_of,
-    items_path,
-    read_book,
-    read_items,
-    read_reference,
-)
+from pytest_genderbias.gates.book import BaselineEntry, NewEntry, entry_of, items_path, read_book, read_items
 from pytest_genderbias.gates.book_places import Place, book_path, forget, listed, read_place
 from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_stored_restarts
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, pack_measured
@@ -61,6 +53,8 @@ from pytest_genderbias.text.printable import apart, close_names, format_number
 
 #: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.
 _REPLACES = {REGRESSED: {WITHIN, BETTER, TOO_FEW}, TOO_FEW: {WITHIN, BETTER}}
+
+_NOTHING = BaselineEntry()  #: in the place of an entry where none is stored
 
 
 @dataclass
@@ -128,24 +122,19 @@ class Baseline:
         }
 
     def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
-        stored = self.stored(name)
+        stored, judged = self.stored(name) or _NOTHING, self.judged.get(name, {})
         kept = self._kept(measurement, name, stored)
-        sees = {
-            statistic: seen
-            for statistic, margin in self.judged.get(name, {}).items()
-            if (seen := self._sees(kept.measurement, statistic, None if margin is None else Allowed(margin)))
-            is not None
-            and math.isfinite(seen.size)
-        }
-        new = entry_of(kept.measurement, self.accepted.get(name, ()), self.judged.get(name), sees)
+        allowed = {statistic: None if margin is None else Allowed(margin) for statistic, margin in judged.items()}
+        seen = {statistic: self._sees(kept.measurement, statistic, allowed[statistic]) for statistic in judged}
+        sees = {statistic: one for statistic, one in seen.items() if one is not None and math.isfinite(one.size)}
+        new = entry_of(kept.measurement, self.accepted.get(name, ()), judged, sees)
         entry = replace(new.entry, checkpoints=kept.checkpoints)
         entry = accepted_on(_today(), stored, entry, self.reason)
         return replace(new, entry=entry, kept=kept.in_words, pooled=kept.pooled)
 
-    def _kept(self, measurement: Measurement, name: str, stored: BaselineEntry | None) -> Kept:
+    def _kept(self, measurement: Measurement, name: str, stored: BaselineEntry) -> Kept:
         """Return what an update stores of a measurement."""
-        judged = self.judged.get(name, ())
-        if stored is None or any(different(measurement, statistic, stored.signature) for statistic in judged):
+        if any(different(measurement, statistic, stored.signature) for statistic in self.judged.get(name, ())):
             return Kept(measurement)
         try:
             before = read_items(self.path, name, stored)
@@ -190,9 +179,9 @@ class Baseline:
                 f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement"
                 " without until="
             )
-        entry_name = name or measurement.suite
-        self._claim(entry_name, measurement)
-        return replace(self._find(measurement, written, statistic, entry_name), name=name or "")
+        gate = _EntryGate(self, measurement, statistic, name or measurement.suite, written)
+        self._claim(gate.name, measurement)
+        return replace(self._find(gate), name=name or "")
 
     def amounts(
         self, measurement: Measurement, margins: Mapping[str, Iterable[Margin]], name: str
@@ -208,10 +197,11 @@ class Baseline:
         Raises:
             BaselineError: the file of the baseline cannot be read.
         """
-        entry = self.stored(name)
-        values = measurement.values if entry is None or self.update == "all" else entry.values
+        entry = self.stored(name) or _NOTHING
         return {
-            statistic: strictest(_amount(measurement, statistic, margin, values.get(statistic)) for margin in several)
+            statistic: strictest(
+                _EntryGate(self, measurement, statistic, name, margin, entry).amount for margin in several
+            )
             for statistic, several in margins.items()
         }
 
@@ -224,219 +214,40 @@ class Baseline:
         """
         measurement = self.measured[name]
         try:
-            entry = self.stored(name)
+            entry = self.stored(name) or _NOTHING
         except BaselineError:  # whoever judges or writes meets the same error
             return {}
-        if entry is None or entry.definition != measurement.signature["definition"]:
-            return {}
-        others = entry.gated if gates is None else gates
-        before = {
-            statistic: self._worse_than(measurement, statistic, name, entry, Margin(amount))
-            for statistic, amount in others.items()
+        others = [
+            _EntryGate(self, measurement, statistic, name, Margin(amount), entry)
+            for statistic, amount in (entry.gated if gates is None else gates).items()
             if statistic not in self.judged[name]
-        }
-        return {
-            statistic: AcceptedValue(statistic, _today(), old, measurement.values[statistic], self.reason)
-            for statistic, old in before.items()
-            if old is not None
-        }
+        ]
+        return {gate.statistic: gate.note(old) for gate in others if (old := gate.worse_than()) is not None}
 
-    def _find(self, measurement: Measurement, margin: Margin, statistic: str, name: str) -> Judgement:
+    def _find(self, gate: _EntryGate) -> Judgement:
         """Judge by the stored entry. If another run replaces it in the meantime, and with it the items, judge by the
         new one.
         """
-        entry = self.stored(name)
+        entry = self.stored(gate.name)
         while True:
+            gate = replace(gate, entry=entry or _NOTHING)
             try:
-                judgement = self._find_by(entry, measurement, margin, statistic, name)
+                judgement = gate.judge()
             except BaselineError:
                 forget()
-                before, entry = entry, self.stored(name)
+                before, entry = entry, self.stored(gate.name)
                 if entry == before:
                     raise
             else:
-                self.against.setdefault(name, state_of(entry))
-                values = measurement.values if entry is None or self.update == "all" else entry.values
-                amount = _amount(measurement, statistic, margin, values.get(statistic))
-                judged = self.judged.setdefault(name, {})
-                judged[statistic] = strictest((amount, judged.get(statistic, amount)))
+                self.against.setdefault(gate.name, state_of(entry))
+                judged = self.judged.setdefault(gate.name, {})
+                judged[gate.statistic] = strictest((gate.amount, judged.get(gate.statistic, gate.amount)))
                 return judgement
-
-    def _find_by(
-        self, entry: BaselineEntry | None, measurement: Measurement, margin: Margin, statistic: str, name: str
-    ) -> Judgement:
-        judged = partial(make_judgement, measurement, statistic)
-        if measurement.unable:  # which no update accepts
-            self.refused.add(name)
-            return judged(NOT_ABLE, "baseline", f"{statistic} has no value: {measurement.unable}")
-        known = {figure: value for figure, value in measurement.values.items() if value is not None}
-        if self.update != "no" and (
-            no_number := [figure for figure, value in known.items() if not math.isfinite(value)]
-        ):
-            self.refused.add(name)
-            text = f"{no_number[0]} is {known[no_number[0]]}, and a baseline has finite values"
-            return judged(NO_VALUE, "baseline", text)
-        if entry is None and self.update == "no":
-            if others := self._other_names(name):
-                what = (
-                    f"{measurement.model} has no baseline of {name!r}, but {others[0]} has: is it the next release"
-                    " of it?"
-                )
-                command = _for_model(self._updating(measurement), measurement, others[0])
-                advice = (
-                    "judge it by that name (or accept what is measured now as a baseline of its own:"
-                    " --bias-update-new):"
-                )
-                return judged(NO_BASELINE, "no baseline", what, advice=advice, command=command)
-            lacking, advice = (
-                f"no baseline entry {name!r} in {self.path}",
-                "accept what is measured now as the baseline:",
-            )
-            command = f"{self._updating(measurement)}-new"
-            return judged(NO_BASELINE, "no baseline", lacking, advice=advice, command=command)
-        if entry is None or self.update == "all":
-            return self._accept(measurement, statistic, name, entry, margin)
-        return self._compare(measurement, statistic, name, entry, margin)
-
-    def _other_names(self, name: str) -> list[str]:
-        """Return the models that have the baseline entry in their file of the same module, those of a like name
-        first.
-        """
-        books = listed(self.directory, f"*/{self.path.name}")
-        others = [book.parent.name for book in books if book != self.path and name in read_book(book)]
-        close = close_names(self.model, others)
-        return [*close, *(other for other in others if other not in close)]
-
-    def _compare(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
-    ) -> Judgement:
-        retraining = retraining_of(measurement, statistic)
-        if less := why_less_able(measurement.abilities, entry.abilities, retraining.abilities, retraining.freedom):
-            return self._less_able(measurement, statistic, less)
-        if reasons := different(measurement, statistic, entry.signature):
-            return self._not_comparable(measurement, statistic, name, entry, reasons)
-        old = entry.values.get(statistic)
-        allowed = _allowed(measurement, statistic, margin, old)
-        changed = other_conditions(measurement, entry.model)
-        if allowed is not None:
-            check_breakable(allowed, statistic, measurement.statistics[statistic], old)
-        accepted = _in_force(entry.accepted, measurement)
-        counted = self._counted_books()
-        items, gated = read_reference(self.path, name, entry, counted)
-        books = self.module if self.correct_for == "module" else self.model
-        correction = correction_for(self.correct_for, gated, f"comparisons on {books}")
-        then = measurement
-        if items is not None and entry.settings.get("restarts"):
-            then = with_stored_restarts(measurement, items, entry.values)
-        reference = Reference(
-            "baseline",
-            old,
-            items,
-            changed,
-            correction,
-            self._updating(measurement),
-            entry.model.get("fingerprint"),
-            self._lost_items(name, entry, measurement),
-            entry.date,
-            retraining=retraining,
-            seen=_stored_sees(entry, statistic, allowed)
-            or seen_by(then, statistic, correction.tests, allowed, retraining),
-            checkpoints=entry.checkpoints,
-        )
-        judgement = find_regression(measurement, statistic, reference, allowed)
-        amount = None if allowed is None else allowed.amount
-        facts = replace(judgement.of_baseline, accepted_on=entry.date, baseline=old, margin=amount, sees=reference.seen)
-        judgement = replace(judgement, accepted=accepted, facts=facts)
-        if entry.anchor is not None and entry.has_left_anchor:
-            judgement = self._hold_to_anchor(judgement, measurement, statistic, name, entry.anchor, margin, reference)
-        if judgement.code == WITHIN and (why := self._why_too_weak(then, statistic, margin, reference.seen)):
-            return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then, statistic))
-        return judgement
 
     def _updating(self, measurement: Measurement) -> str:
         """Return the command that accepts a value, without the reason."""
         spec = measurement.signature["model"].get("spec") or measurement.model
         return self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update"
-
-    def _hold_to_anchor(
-        self,
-        judgement: Judgement,
-        measurement: Measurement,
-        statistic: str,
-        name: str,
-        anchor: BaselineEntry,
-        margin: Margin,
-        before: Reference,
-    ) -> Judgement:
-        """Also compare with the anchor of an entry, which fails the gate where small steps add up to more than the
-        margin.
-        """
-        old = anchor.values.get(statistic)
-        worse = measurement.worsening(statistic, old)
-        if reasons := different(measurement, statistic, anchor.signature):
-            why = f"; not compared item by item, since it is of something else ({'; '.join(reasons)})"
-            return beside_anchor(judgement, anchor, worse, why)
-        if judgement.code == UNCHANGED or is_rounding(measurement, before, judgement.difference):
-            return beside_anchor(judgement, anchor, worse, "; this is what was accepted last")
-        if worse is None:
-            return beside_anchor(judgement, anchor, worse, "; only finite values are compared")
-        try:
-            items = read_items(self.path, name, anchor)
-        except BaselineError as error:
-            raise BaselineError(
-                f"the items of {anchor_in_words(anchor.date)} of {name!r}: {error}; or move the anchor with"
-                ' --bias-update --bias-reason="why"'
-            ) from None
-        reference = replace(
-            before,
-            name=ANCHOR,
-            value=old,
-            items=items,
-            fingerprint=anchor.model.get("fingerprint"),
-            lost="",
-            date=anchor.date,
-        )
-        anchored = find_regression(measurement, statistic, reference, _allowed(measurement, statistic, margin, old))
-        return held_to_anchor(judgement, anchored, anchor)
-
-    def _lost_items(self, name: str, entry: BaselineEntry, measurement: Measurement) -> str:
-        """Return why an entry has no items although they can be stored; an empty text if it has them, or they are too
-        large.
-        """
-        if entry.items_sha256 is not None or (packed := pack_measured(measurement)) is None:
-            return ""
-        return (
-            f"{name!r} in {self.path} has no items (items_sha256 is null), although those of this measurement take"
-            f" {len(packed):,} bytes only and would be stored"
-        )
-
-    def _not_comparable(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, reasons: list[str]
-    ) -> Judgement:
-        if any(reason.startswith("data: ") for reason in reasons):
-            stored_items = items_path(self.path, name, entry.items_sha256 or "")
-            reasons = [*reasons, *_other_examples(stored_items, measurement)]
-        what = f"the baseline in {self.path} is of something else ({'; '.join(reasons)})"
-        advice = "measure as for the baseline, or if the change is meant, accept what is measured now:"
-        facts = None
-        if entry.definition != (now := measurement.signature["definition"]):  # another version of this package
-            facts = BaselineFacts(definition=f"{entry.definition} -> {now}")
-        return make_judgement(
-            measurement,
-            statistic,
-            NOT_COMPARABLE,
-            "baseline",
-            what,
-            advice=advice,
-            command=self._updating(measurement),
-            facts=facts,
-        )
-
-    def _less_able(self, measurement: Measurement, statistic: str, less: str, code: str = LESS_ABLE) -> Judgement:
-        what = f"{measurement.model} is worse at its task than the baseline, so that its bias says nothing: {less}"
-        advice = "fix the model, or say why it is accepted:"
-        command = f'{self._updating(measurement)} --bias-reason="why"'
-        return make_judgement(measurement, statistic, code, "baseline", what, advice=advice, command=command)
 
     def _counted_books(self) -> list[Place]:
         """Return the files whose gated statistics are the comparisons: those that are stored, whichever of them run."""
@@ -452,73 +263,11 @@ class Baseline:
         self.used.add(name)
         self.measured.setdefault(name, measurement)
 
-    def _accept(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry | None, margin: Margin
-    ) -> Judgement:
-        """Accept a value. One that is worse than allowed needs a reason, which the entry has as long as the value is
-        worse.
-
-        A value whose definition is the stored one is compared even where the samples differ: another sample does not
-        avoid the gate.
-        """
-        alike = entry is not None and entry.definition == measurement.signature["definition"]
-        if entry is not None and alike and not self.reason:
-            self._check_items(name, entry)
-        if entry is not None and alike and not different(measurement, statistic, entry.signature):
-            self._note_change(measurement, statistic, name, entry, margin)
-        known, stored = retraining_of(measurement, statistic), () if entry is None else entry.abilities
-        less = why_less_able(measurement.abilities, stored, known.abilities, known.freedom)
-        if less and not self.reason:
-            self.refused.add(name)
-            return self._less_able(measurement, statistic, less, NO_REASON)
-        kept = self._kept(measurement, name, entry)
-        seen = self._sees(kept.measurement, statistic) if margin == Margin() else None
-        if why := self._why_too_weak(kept.measurement, statistic, margin, seen):
-            self.refused.add(name)
-            advice = self._how_to_see_more(kept.measurement, statistic)
-            return make_judgement(measurement, statistic, TOO_WEAK, "baseline", why, advice=advice)
-        new = measurement.values[statistic]
-        old = None if entry is None else entry.values.get(statistic)
-        accepted = _in_force(entry.accepted, measurement) if entry is not None and alike else ()
-        notes = self.accepted.setdefault(name, list(accepted))  # of all statistics of the entry
-        why = ""
-        before = None
-        if entry is not None and alike:
-            before = self._worse_than(measurement, statistic, name, entry, margin)
-        if entry is not None and before is not None:
-            if not self.reason:
-                self.refused.add(name)
-                return self._refuse(measurement, statistic, name, entry, margin, before)
-            note = AcceptedValue(statistic, _today(), before, new, self.reason)
-            accepted = (*accepted, note)
-            if note not in notes:
-                notes.append(note)
-            why = f" because: {self.reason}"
-        if less:
-            why = f", worse at its task ({less}), because: {self.reason}"
-        also = f"; {kept.in_words}" if kept.in_words else ""
-        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{also}"
-        bound = "new" if entry is None else f"was {format_number(old)}"
-        return replace(make_judgement(measurement, statistic, STORED, bound, text), accepted=accepted)
-
-    def _note_change(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
-    ) -> None:
-        """Note whether a statistic changed by more than chance explains, or its gate would not pass beside the stored
-        value.
-        """
-        try:
-            codes = {self._compare(measurement, statistic, name, entry, kept).code for kept in {Margin(), margin}}
-        except BaselineError:  # of its items, which an update writes anew
-            return
-        if not codes <= {WITHIN, UNCHANGED, TOO_WEAK}:
-            self.moved.add(name)
-
     def why_too_weak(self, measurement: Measurement, statistic: str) -> str:
         """Return why a measurement would be too weak a baseline of a gate without a margin; an empty text if it is
         not.
         """
-        return why_too_weak(measurement, statistic, self._sees(measurement, statistic), self._most())
+        return why_too_weak(measurement, statistic, self._sees(measurement, statistic), self._most)
 
     def _sees(self, measurement: Measurement, statistic: str, allowed: Allowed | None = None) -> Seen | None:
         """Return what a gate sees whose baseline is a measurement; ``None`` where it has no bounds."""
@@ -530,78 +279,353 @@ class Baseline:
         stored = sum(max(1, len(other.gated)) for book in books for other in book.values())
         return correction_for(self.correct_for, max(stored, self.gates), "gates").tests
 
+    @property
     def _most(self) -> float:
         return MOST if self.sees is None else self.sees
 
-    def _why_too_weak(self, measurement: Measurement, statistic: str, margin: Margin, seen: Seen | None) -> str:
-        """Return why a gate sees too little to judge by a baseline; an empty text if it sees enough, or has a
-        margin.
+    def _other_names(self, name: str) -> list[str]:
+        """Return the models that have the baseline entry in their file of the same module, those of a like name
+        first.
         """
-        return "" if margin != Margin() else why_too_weak(measurement, statistic, seen, self._most())
+        books = listed(self.directory, f"*/{self.path.name}")
+        others = [book.parent.name for book in books if book != self.path and name in read_book(book)]
+        close = close_names(self.model, others)
+        return [*close, *(other for other in others if other not in close)]
 
-    def _how_to_see_more(self, measurement: Measurement, statistic: str) -> str:
-        helps = what_would_help(measurement, statistic, self._most(), self._tests())
+
+@dataclass(frozen=True, eq=False)
+class _EntryGate:
+    """A statistic of a measurement, and the entry that it is judged by.
+
+    Attributes:
+        baseline: the baselines of the model and the test module.
+        measurement: the measurement of today.
+        statistic: name of the statistic.
+        name: name of the entry.
+        margin: how much worse is accepted.
+        entry: what is stored; ``_NOTHING`` if there is no entry of this name.
+    """
+
+    baseline: Baseline
+    measurement: Measurement
+    statistic: str
+    name: str
+    margin: Margin
+    entry: BaselineEntry = _NOTHING
+
+    @property
+    def value(self) -> float | None:
+        """The value of today."""
+        return self.measurement.values[self.statistic]
+
+    @property
+    def old(self) -> float | None:
+        """The stored value."""
+        return self.entry.values.get(self.statistic)
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether the stored value has the definition of today."""
+        return bool(self.entry.definition == self.measurement.signature["definition"])
+
+    @property
+    def differences(self) -> list[str]:
+        """What keeps both from being compared, in words."""
+        return different(self.measurement, self.statistic, self.entry.signature)
+
+    def allowed(self, value: float | None) -> Allowed | None:
+        """Return the margin as a number, for a comparison with ``value``; ``None`` without one."""
+        return self.margin.resolve(
+            None if value is None else self.measurement.statistics[self.statistic].distance(value)
+        )
+
+    @property
+    def amount(self) -> float | None:
+        """The margin as a number, for the value that is stored after this run; ``None`` without one."""
+        stays = self.entry is not _NOTHING and self.baseline.update != "all"
+        allowed = self.allowed(self.old if stays else self.value)
+        return None if allowed is None else allowed.amount
+
+    def note(self, old: float) -> AcceptedValue:
+        """Return the value of today as one that is worse than ``old`` and accepted."""
+        return AcceptedValue(self.statistic, _today(), old, self.value, self.baseline.reason)
+
+    def _judged(self, code: str, text: str, advice: str = "", command: str = "", bound: str = "baseline") -> Judgement:
+        return make_judgement(self.measurement, self.statistic, code, bound, text, (), advice, command)
+
+    def _refused(self, judgement: Judgement) -> Judgement:
+        """Return a judgement whose entry must not be written."""
+        self.baseline.refused.add(self.name)
+        return judgement
+
+    def judge(self) -> Judgement:
+        """Compare the value of today with the stored one, or accept it, as the baseline says.
+
+        Raises:
+            BaselineError: a file of the baseline cannot be read.
+        """
+        values, update = self.measurement.values, self.baseline.update
+        if unable := self.measurement.unable:  # which no update accepts
+            return self._refused(self._judged(NOT_ABLE, f"{self.statistic} has no value: {unable}"))
+        no_number = [name for name, value in values.items() if value is not None and not math.isfinite(value)]
+        if update != "no" and no_number:
+            text = f"{no_number[0]} is {values[no_number[0]]}, and a baseline has finite values"
+            return self._refused(self._judged(NO_VALUE, text))
+        if self.entry is _NOTHING and update == "no":
+            return self._without_entry()
+        return self._accept() if self.entry is _NOTHING or update == "all" else self.compared
+
+    def _without_entry(self) -> Judgement:
+        model, update = self.measurement.model, self.baseline._updating(self.measurement)
+        if others := self.baseline._other_names(self.name):
+            text = f"{model} has no baseline of {self.name!r}, but {others[0]} has: is it the next release of it?"
+            advice = (
+                "judge it by that name (or accept what is measured now as a baseline of its own: --bias-update-new):"
+            )
+            command = _for_model(update, self.measurement, others[0])
+        else:
+            text = f"no baseline entry {self.name!r} in {self.baseline.path}"
+            advice, command = "accept what is measured now as the baseline:", f"{update}-new"
+        return self._judged(NO_BASELINE, text, advice, command, "no baseline")
+
+    @cached_property
+    def compared(self) -> Judgement:
+        """The comparison with the entry, and with its anchor where its values have left that.
+
+        Raises:
+            BaselineError: a file of the baseline cannot be read.
+        """
+        baseline, measurement, statistic, entry = self.baseline, self.measurement, self.statistic, self.entry
+        if less := self._why_less_able():
+            return self._less_able(less)
+        if self.differences:
+            return self._not_comparable()
+        allowed = self.allowed(self.old)
+        if allowed is not None:
+            check_breakable(allowed, statistic, measurement.statistics[statistic], self.old)
+        counted = baseline._counted_books()
+        items = read_items(baseline.path, self.name, entry)
+        gated = sum(other.comparisons for path in counted for other in read_book(path).values())
+        books = baseline.module if baseline.correct_for == "module" else baseline.model
+        correction = correction_for(baseline.correct_for, gated, f"comparisons on {books}")
+        then, retraining = measurement, retraining_of(measurement, statistic)
+        if items is not None and entry.settings.get("restarts"):
+            then = with_stored_restarts(measurement, items, entry.values)
+        reference = Reference(
+            "baseline",
+            self.old,
+            items,
+            other_conditions(measurement, entry.model),
+            correction,
+            baseline._updating(measurement),
+            entry.model.get("fingerprint"),
+            self._lost_items(),
+            entry.date,
+            retraining=retraining,
+            seen=self._stored_sees(allowed) or seen_by(then, statistic, correction.tests, allowed, retraining),
+            checkpoints=entry.checkpoints,
+        )
+        judgement = find_regression(measurement, statistic, reference, allowed)
+        amount = None if allowed is None else allowed.amount
+        facts = replace(
+            judgement.of_baseline, accepted_on=entry.date, baseline=self.old, margin=amount, sees=reference.seen
+        )
+        judgement = replace(judgement, accepted=_in_force(entry.accepted, measurement), facts=facts)
+        if entry.anchor is not None and entry.has_left_anchor:
+            judgement = self._held_to_anchor(judgement, entry.anchor, reference)
+        if judgement.code != WITHIN or self.margin != Margin():
+            return judgement
+        why = why_too_weak(then, statistic, reference.seen, baseline._most)
+        return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then)) if why else judgement
+
+    def _stored_sees(self, allowed: Allowed | None) -> Seen | None:
+        """Return what the gate sees, as the entry has it; ``None`` where none was stored for this margin."""
+        margin = self.entry.gated.get(self.statistic)
+        if allowed is None or margin is None:
+            same = allowed is None and margin is None
+        else:
+            same = math.isclose(margin, allowed.amount, rel_tol=1e-6)
+        return self.entry.sees.get(self.statistic) if same else None
+
+    def _held_to_anchor(self, judgement: Judgement, anchor: BaselineEntry, before: Reference) -> Judgement:
+        """Return the judgement that counts: of the comparison with the entry, or of that with its anchor by the same
+        rule, if that one fails, as where small steps add up to more than the margin.
+        """
+        measurement, statistic, old = self.measurement, self.statistic, anchor.values.get(self.statistic)
+        worse, said = measurement.worsening(statistic, old), anchor_in_words(anchor.date)
+
+        def beside(worsening: float | None, how: str) -> Judgement:
+            """Return the judgement with how far the value has come from the anchor."""
+            text = f"{change_in_words(worsening)} since {said} ({format_number(old)}){how}"
+            facts = replace(judgement.of_baseline, anchor=SinceAnchor(anchor.date, old, worsening))
+            return replace(judgement, details=(Paragraph("anchor", text), *judgement.details), facts=facts)
+
+        if reasons := different(measurement, statistic, anchor.signature):
+            return beside(worse, f"; not compared item by item, since it is of something else ({'; '.join(reasons)})")
+        if judgement.code == UNCHANGED or is_rounding(measurement, before, judgement.difference):
+            return beside(worse, "; this is what was accepted last")
+        if worse is None:
+            return beside(worse, "; only finite values are compared")
+        try:
+            items = read_items(self.baseline.path, self.name, anchor)
+        except BaselineError as error:
+            raise BaselineError(
+                f"the items of {said} of {self.name!r}: {error}; or move the anchor with"
+                ' --bias-update --bias-reason="why"'
+            ) from None
+        known = {"value": old, "items": items, "fingerprint": anchor.model.get("fingerprint"), "date": anchor.date}
+        reference = replace(before, name=ANCHOR, lost="", **known)  # type: ignore[arg-type]
+        anchored = find_regression(measurement, statistic, reference, self.allowed(old))
+        bounds = anchored.interval
+        how = "" if bounds is None else f", 95 % bounds {bounds.low:.4g} and {bounds.high:.4g}"
+        found = beside(anchored.difference, how)
+        if judgement.code not in _REPLACES.get(anchored.code, ()):
+            return found
+        first, *others = anchored.shown
+        against = Paragraph("baseline", f"{with_note(judgement.code)}: {judgement.headline}")
+        shown, details = (first, against, *others), (*anchored.details, *judgement.details)
+        return replace(anchored, shown=shown, details=details, accepted=judgement.accepted, facts=found.facts)
+
+    def _lost_items(self) -> str:
+        """Return why the entry has no items although they can be stored; an empty text if it has them, or they are too
+        large.
+        """
+        if self.entry.items_sha256 is not None or (packed := pack_measured(self.measurement)) is None:
+            return ""
+        return (
+            f"{self.name!r} in {self.baseline.path} has no items (items_sha256 is null), although those of this"
+            f" measurement take {len(packed):,} bytes only and would be stored"
+        )
+
+    def _not_comparable(self) -> Judgement:
+        baseline, entry, reasons = self.baseline, self.entry, self.differences
+        if any(reason.startswith("data: ") for reason in reasons):
+            stored_items = items_path(baseline.path, self.name, entry.items_sha256 or "")
+            reasons = [*reasons, *_other_examples(stored_items, self.measurement)]
+        what = f"the baseline in {baseline.path} is of something else ({'; '.join(reasons)})"
+        advice = "measure as for the baseline, or if the change is meant, accept what is measured now:"
+        judgement = self._judged(NOT_COMPARABLE, what, advice, baseline._updating(self.measurement))
+        if self.is_alike:
+            return judgement
+        now = self.measurement.signature["definition"]  # of another version of this package
+        return replace(judgement, facts=BaselineFacts(definition=f"{entry.definition} -> {now}"))
+
+    def _why_less_able(self) -> str:
+        known = retraining_of(self.measurement, self.statistic)
+        return why_less_able(self.measurement.abilities, self.entry.abilities, known.abilities, known.freedom)
+
+    def _less_able(self, less: str, code: str = LESS_ABLE) -> Judgement:
+        model, update = self.measurement.model, self.baseline._updating(self.measurement)
+        what = f"{model} is worse at its task than the baseline, so that its bias says nothing: {less}"
+        return self._judged(code, what, "fix the model, or say why it is accepted:", f'{update} --bias-reason="why"')
+
+    def _accept(self) -> Judgement:
+        """Accept a value. One that is worse than allowed needs a reason, which the entry has as long as the value is
+        worse.
+
+        A value whose definition is the stored one is compared even where the samples differ: another sample does not
+        avoid the gate.
+        """
+        baseline, statistic, reason = self.baseline, self.statistic, self.baseline.reason
+        if self.is_alike and not reason:
+            self._check_items()
+        if self.is_alike and not self.differences:
+            self._note_change()
+        less = self._why_less_able()
+        if less and not reason:
+            return self._refused(self._less_able(less, NO_REASON))
+        kept = baseline._kept(self.measurement, self.name, self.entry)
+        if self.margin == Margin() and (weak := baseline.why_too_weak(kept.measurement, statistic)):
+            return self._refused(self._judged(TOO_WEAK, weak, self._how_to_see_more(kept.measurement)))
+        accepted = _in_force(self.entry.accepted, self.measurement) if self.is_alike else ()
+        notes = baseline.accepted.setdefault(self.name, list(accepted))  # of all statistics of the entry
+        why = ""
+        if (before := self.worse_than()) is not None:
+            if not reason:
+                return self._refused(self._without_reason(before))
+            note = self.note(before)
+            accepted = (*accepted, note)
+            if note not in notes:
+                notes.append(note)
+            why = f" because: {reason}"
+        if less:
+            why = f", worse at its task ({less}), because: {reason}"
+        also = f"; {kept.in_words}" if kept.in_words else ""
+        text = f"{statistic} {format_number(self.old)} -> {format_number(self.value)} accepted{why}{also}"
+        bound = "new" if self.entry is _NOTHING else f"was {format_number(self.old)}"
+        return replace(self._judged(STORED, text, bound=bound), accepted=accepted)
+
+    def _note_change(self) -> None:
+        """Note whether a statistic changed by more than chance explains, or its gate would not pass beside the stored
+        value.
+        """
+        try:
+            codes = {self.compared.code}
+            if self.margin != Margin():
+                codes.add(replace(self, margin=Margin()).compared.code)
+        except BaselineError:  # of its items, which an update writes anew
+            return
+        if not codes <= {WITHIN, UNCHANGED, TOO_WEAK}:
+            self.baseline.moved.add(self.name)
+
+    def _how_to_see_more(self, measurement: Measurement) -> str:
+        helps = what_would_help(measurement, self.statistic, self.baseline._most, self.baseline._tests())
         advice = f"it would see {', '.join(helps)}" if helps else "gate another suite"
         return f"{advice}; or set a margin of your own (margin: 20%), or another bias_sees"
 
-    def _worse_than(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
-    ) -> float | None:
-        """Return the value of an entry, or else of its anchor, that a value is worse than by more than is allowed;
-        ``None`` if it is not.
+    def worse_than(self) -> float | None:
+        """Return the value of the entry, or else of its anchor, that the value is worse than by more than is allowed;
+        ``None`` if it is not, or has another definition.
 
         Without a margin, it is the value that chance does not explain the worsening from. Where the items cannot tell,
         as of another sample, any worsening counts.
         """
-        first = entry.origin.values.get(statistic)
-        old = entry.values.get(statistic)
-        amounts = [_amount(measurement, statistic, margin, value) or 0.0 for value in (old, first)]
-        before = worse_than(entry, measurement, statistic, *amounts)
-        if before is None or margin != Margin() or different(measurement, statistic, entry.signature):
+        if not self.is_alike:
+            return None
+        anchor = self.entry.origin
+        known = [self.old, anchor.values.get(self.statistic) if anchor.definition == self.entry.definition else None]
+        before = next((value for value in known if self._is_worse(value)), None)
+        if before is None or self.margin != Margin() or self.differences:
             return before
         try:
-            judgement = self._compare(measurement, statistic, name, entry, margin)
+            judgement = self.compared
         except BaselineError:  # of its items, which an update writes anew
             return before
         if passes(judgement.code) or judgement.code == TOO_WEAK:
             return None
-        return first if judgement.bound.startswith(f"{ANCHOR} ") else before  # the anchor fails it
+        return known[1] if judgement.bound.startswith(f"{ANCHOR} ") else before  # the anchor fails it
 
-    def _check_items(self, name: str, entry: BaselineEntry) -> None:
+    def _is_worse(self, before: float | None) -> bool:
+        allowed = self.allowed(before)
+        return is_worse(self.measurement, self.statistic, before, 0.0 if allowed is None else allowed.amount)
+
+    def _check_items(self) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.
 
         Raises:
             InconsistentEntryError: the items of the entry give other values.
         """
         try:
-            read_items(self.path, name, entry)
+            read_items(self.baseline.path, self.name, self.entry)
         except InconsistentEntryError:
-            self.refused.add(name)
+            self.baseline.refused.add(self.name)
             raise
         except BaselineError:
             pass
 
-    def _refuse(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin, before: float
-    ) -> Judgement:
+    def _without_reason(self, before: float) -> Judgement:
         """Return the judgement on a value that is worse than ``before``, and has no reason."""
-        reasons = "; ".join(different(measurement, statistic, entry.signature))
-        new, anchor = measurement.values[statistic], entry.origin
-        since = "" if before == entry.values.get(statistic) else f" than {anchor_in_words(anchor.date)}"
-        worse = measurement.worsening(statistic, before)
-        headline = (
-            f"{statistic} {' -> '.join(_in_figures(before, new))}: {worse:.3g} worse{since}, and no reason is given"
-        )
-        headline += f" (it is of something else, too: {reasons})" if reasons else ""
+        since = "" if before == self.old else f" than {anchor_in_words(self.entry.origin.date)}"
+        figures = [format_number(before), format_number(None)] if self.value is None else apart(before, self.value)
+        worse = self.measurement.worsening(self.statistic, before)
+        headline = f"{self.statistic} {' -> '.join(figures)}: {worse:.3g} worse{since}, and no reason is given"
+        headline += f" (it is of something else, too: {'; '.join(self.differences)})" if self.differences else ""
         advice = "fix the model, or say why it is accepted:"
-        command = f'{self._updating(measurement)} --bias-reason="why"'
+        command = f'{self.baseline._updating(self.measurement)} --bias-reason="why"'
         try:
-            judgement = self._compare(measurement, statistic, name, entry, margin)
+            return self.compared.restated(NO_REASON, headline, advice, command)
         except BaselineError:  # of its items, which an update writes anew
-            return make_judgement(
-                measurement, statistic, NO_REASON, "baseline", headline, advice=advice, command=command
-            )
-        return judgement.restated(NO_REASON, headline, advice, command)
+            return self._judged(NO_REASON, headline, advice, command)
 
 
 def _for_model(update: str, measurement: Measurement, other: str) -> str:
@@ -613,20 +637,6 @@ def _for_model(update: str, measurement: Measurement, other: str) -> str:
     return re.sub(rf":{name}(?=\s|$)", f":{other}", command)
 
 
-def _in_figures(before: float, new: float | None) -> list[str]:
-    return [format_number(before), format_number(None)] if new is None else apart(before, new)
-
-
-def _allowed(measurement: Measurement, statistic: str, margin: Margin, value: float | None) -> Allowed | None:
-    """Return a margin as a number, for a comparison with ``value``; ``None`` without one."""
-    return margin.resolve(None if value is None else measurement.statistics[statistic].distance(value))
-
-
-def _amount(measurement: Measurement, statistic: str, margin: Margin, value: float | None) -> float | None:
-    allowed = _allowed(measurement, statistic, margin, value)
-    return None if allowed is None else allowed.amount
-
-
 def strictest(amounts: Iterable[float | None]) -> float | None:
     """Return the smallest of some margins; of those without a number, which allow only chance, ``None``.
 
@@ -636,15 +646,6 @@ def strictest(amounts: Iterable[float | None]) -> float | None:
     known = list(amounts)
     numbers = [amount for amount in known if amount is not None]
     return min(numbers) if len(numbers) == len(known) else None
-
-
-def _stored_sees(entry: BaselineEntry, statistic: str, allowed: Allowed | None) -> Seen | None:
-    """Return what the gate on a statistic sees, as its entry has it; ``None`` where none was stored for this margin."""
-    margin = entry.gated.get(statistic)
-    same = (
-        margin is None if allowed is None else margin is not None and math.isclose(margin, allowed.amount, rel_tol=1e-6)
-    )
-    return entry.sees.get(statistic) if same else None
 
 
 def _today() -> str:
@@ -680,57 +681,3 @@ def is_worse(measurement: Measurement, statistic: str, before: float | None, mar
     """Return whether a value is worse than before by more than the margin and numerical noise."""
     worse = measurement.worsening(statistic, before)
     return worse is not None and worse > margin + FLOAT_NOISE
-
-
-def worse_than(
-    entry: BaselineEntry, measurement: Measurement, statistic: str, margin: float, at_anchor: float | None = None
-) -> float | None:
-    """Return the value of an entry, or else of its anchor, that a value is worse than by more than the margin; ``None``
-    if it is not.
-
-    Other samples and settings do not matter, so that another sample avoids neither. ``at_anchor`` is the margin from
-    the anchor, where it is another one: a share is of another value.
-    """
-    stored = entry.values.get(statistic)
-    if is_worse(measurement, statistic, stored, margin):
-        return stored
-    anchor = entry.anchor
-    if anchor is None or anchor.definition != measurement.signature["definition"]:
-        return None
-    first = anchor.values.get(statistic)
-    return first if is_worse(measurement, statistic, first, margin if at_anchor is None else at_anchor) else None
-
-
-def beside_anchor(judgement: Judgement, anchor: BaselineEntry, worsening: float | None, how: str) -> Judgement:
-    """Return a judgement with how far the value has come from the anchor.
-
-    Args:
-        judgement: of the comparison with the stored entry.
-        anchor: the anchor of the entry.
-        worsening: how much worse the statistic is than at the anchor, in its units; ``None`` without a value.
-        how: what else is known of that, after a comma or semicolon.
-    """
-    since = SinceAnchor(anchor.date, anchor.values.get(judgement.statistic), worsening)
-    text = f"{change_in_words(worsening)} since {anchor_in_words(anchor.date)} ({format_number(since.value)}){how}"
-    facts = replace(judgement.of_baseline, anchor=since)
-    return replace(judgement, details=(Paragraph("anchor", text), *judgement.details), facts=facts)
-
-
-def held_to_anchor(judgement: Judgement, anchored: Judgement, anchor: BaselineEntry) -> Judgement:
-    """Return the judgement that counts: of the comparison with the entry, or of that with its anchor, if that one
-    fails.
-
-    Args:
-        judgement: of the comparison with the stored entry.
-        anchored: of the comparison with the anchor, by the same rule.
-        anchor: the anchor of the entry.
-    """
-    bounds = anchored.interval
-    how = "" if bounds is None else f", 95 % bounds {bounds.low:.4g} and {bounds.high:.4g}"
-    beside = beside_anchor(judgement, anchor, anchored.difference, how)
-    if judgement.code not in _REPLACES.get(anchored.code, ()):
-        return beside
-    first, *others = anchored.shown
-    against = Paragraph("baseline", f"{with_note(judgement.code)}: {judgement.headline}")
-    shown, details = (first, against, *others), (*anchored.details, *judgement.details)
-    return replace(anchored, shown=shown, details=details, accepted=judgement.accepted, facts=beside.facts)

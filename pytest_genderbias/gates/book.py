@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Annotated
@@ -32,7 +32,7 @@ from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
-from pytest_genderbias.text.plain_files import as_text, open_regular, parse_json, read_whole, reason
+from pytest_genderbias.text.plain_files import as_text, parse_json, read_whole, reason
 from pytest_genderbias.text.schema import Count, NotNegative, Rule, read_value
 
 SCHEMA = 1
@@ -328,52 +328,14 @@ def read_items(book: Place, name: str, entry: BaselineEntry) -> StoredItems | No
         BaselineError: the item file is missing or damaged.
         InconsistentEntryError: its items give other values than the entry has.
     """
-    packed = _read_packed(book, name, entry)
-    return None if packed is None else _unpack(book, name, entry, packed)
-
-
-def read_reference(
-    book: Place, name: str, entry: BaselineEntry, counted: Iterable[Place]
-) -> tuple[StoredItems | None, int]:
-    """Return what is stored of the units of an entry, as :func:`read_items` does, and how many comparisons gates make.
-
-    Args:
-        book: the baseline file of the entry.
-        name: name of the entry.
-        entry: the entry.
-        counted: the baseline files whose comparisons are counted, at least one an entry.
-
-    Raises:
-        BaselineError: one of the files cannot be read.
-        InconsistentEntryError: as :func:`read_items`.
-    """
-    packed = _read_packed(book, name, entry)
-    gated = sum(other.comparisons for path in counted for other in read_book(path).values())
-    return None if packed is None else _unpack(book, name, entry, packed), gated
-
-
-def _read_packed(book: Place, name: str, entry: BaselineEntry) -> bytes | None:
-    """Return the bytes of the item file of an entry; ``None`` if it has none."""
     if entry.items_sha256 is None:
         return None
     path = items_path(book, name, entry.items_sha256)
-    try:
-        if isinstance(path, UrlPath):
-            packed = read_place(path, MOST_ITEM_BYTES)
-        else:
-            with open_regular(path) as file:
-                packed = file.read(MOST_ITEM_BYTES + 1)
-    except (DataFileError, OSError) as error:
-        raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
-    if hashlib.sha256(packed).hexdigest() != entry.items_sha256:
-        raise BaselineError(f"{path} is not the one that belongs to {book.name}; {_RESTORE_ITEMS}")
-    return packed
-
-
-def _unpack(book: Place, name: str, entry: BaselineEntry, packed: bytes) -> StoredItems:
-    path = items_path(book, name, str(entry.items_sha256))
     restarts = entry.settings.get("restarts", 0)
     try:
+        packed = read_place(path, MOST_ITEM_BYTES)
+        if hashlib.sha256(packed).hexdigest() != entry.items_sha256:
+            raise DataFileError(f"{path} is not the one that belongs to {book.name}")
         return load_checked(
             packed, entry.signature, entry.values, restarts if isinstance(restarts, int) else 0, str(path)
         )
@@ -382,7 +344,7 @@ def _unpack(book: Place, name: str, entry: BaselineEntry, packed: bytes) -> Stor
             f"{book}: entries.{name}: {error} ({path.name}); restore both files from version control, or accept what is"
             ' measured now with --bias-update --bias-reason="why"'
         ) from None
-    except DataFileError as error:
+    except (DataFileError, OSError) as error:
         raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
 
 

@@ -238,7 +238,7 @@ def _mean_of(then: ItemSums, now: ItemSums, weight: int) -> ItemSums:
     return replace(now, sums=sums.astype(now.sums.dtype) if now.sums.dtype.kind == "f" else sums)
 
 
-def accepted_on(date: str, stored: BaselineEntry | None, new: BaselineEntry, reason: str | None) -> BaselineEntry:
+def accepted_on(date: str, stored: BaselineEntry, new: BaselineEntry, reason: str | None) -> BaselineEntry:
     """Return a new entry with its date, and with the anchor that the stored one leaves to it.
 
     An update with a reason moves the anchor to the new values, and so does another definition, by which old values mean
@@ -246,11 +246,11 @@ def accepted_on(date: str, stored: BaselineEntry | None, new: BaselineEntry, rea
 
     Args:
         date: when the new values are accepted, in ISO format.
-        stored: the entry in whose place the new one is; ``None`` if there is none.
+        stored: the entry in whose place the new one is; an empty one if there is none.
         new: the entry that is accepted.
         reason: why it is accepted, if somebody says so.
     """
-    if stored is None or stored.definition != new.definition:
+    if stored.definition != new.definition:
         return replace(new, date=date, anchor=None)
     if stored.anchor is None and stored.signature == new.signature and same_values(stored.values, new.values):
         return replace(new, date=stored.date or date, anchor=None)  # only its items are written anew
