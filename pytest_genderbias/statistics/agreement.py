@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, share_interval, t_quantile
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, in_blocks, share_interval, t_quantile
 from pytest_genderbias.statistics.multiple_choice import choices
 
 IntArray = NDArray[np.int64]
@@ -109,7 +109,10 @@ def agreement(
     if not len(methods) == len(x) == len(y):
         raise ValueError(f"expected a method and two figures a point, got {len(methods)}, {len(x)} and {len(y)}")
     r, b = pearson(x, y), slope(x, y)
-    groups = _rows_by_method(methods)
+    rows: dict[object, list[int]] = {}
+    for place, method in enumerate(methods):
+        rows.setdefault(method, []).append(place)
+    groups = [np.asarray(places, dtype=np.int64) for places in rows.values()]  # in the order of first occurrence
     products = product_sums(_standardised(x), _standardised(y))  # r is the same, and rounding is small
     rng = np.random.default_rng(seed)
     r_over_methods, slope_over_methods = _resampled(products, groups, resamples, rng, draw_methods=True)
@@ -177,14 +180,6 @@ def _checked(values: ArrayLike, name: str) -> FloatArray:
     return figure
 
 
-def _rows_by_method(methods: Sequence[object]) -> list[IntArray]:
-    """Return the numbers of the points of each method, in the order of first occurrence."""
-    rows: dict[object, list[int]] = {}
-    for place, method in enumerate(methods):
-        rows.setdefault(method, []).append(place)
-    return [np.asarray(places, dtype=np.int64) for places in rows.values()]
-
-
 def _standardised(values: FloatArray) -> FloatArray:
     return np.asarray((values - values.mean()) / values.std(), dtype=np.float64)
 
@@ -200,10 +195,9 @@ def _resampled(
     padded = np.zeros((len(groups), max(sizes) + 1, products.shape[1]))  # the last column stays 0, for -1
     for number, rows in enumerate(groups):
         padded[number, : len(rows)] = products[rows]
-    at_once = max(1, _BLOCK // (len(groups) * max(sizes)))
     totals = []
-    for done in range(0, resamples, at_once):
-        drawn, points = hierarchical_draws(sizes, min(at_once, resamples - done), rng, draw_methods)
+    for size in in_blocks(resamples, len(groups) * max(sizes), _BLOCK):
+        drawn, points = hierarchical_draws(sizes, size, rng, draw_methods)
         totals.append(padded[drawn[..., None], points].sum(axis=(1, 2)))
     sums = np.concatenate(totals)
     with np.errstate(invalid="ignore", divide="ignore"):

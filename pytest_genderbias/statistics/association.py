@@ -14,6 +14,7 @@ from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.bias_subspace import FloatArray, unit_vectors
+from pytest_genderbias.statistics.inference.intervals import in_blocks
 
 _TIE = 1e-12  #: Associations, -2 to 2, are equal if they differ by less (per word): the rest is rounding error.
 _CHUNK = 1 << 18  #: Numbers in memory while contexts or partitions are drawn: 2 MiB, which fit into a cache.
@@ -227,9 +228,9 @@ def _drawn_at_least(
     values: FloatArray, size: int, threshold: float, two_sided: bool, draws: int, rng: np.random.Generator
 ) -> int:
     """Count the random subsets of ``size`` values, among ``draws``, whose (absolute) sum is at least ``threshold``."""
-    rows, hits = max(1, _CHUNK // len(values)), 0
-    for start in range(0, draws, rows):
-        tiled = np.tile(values, (min(rows, draws - start), 1))
+    hits = 0
+    for size_of_block in in_blocks(draws, len(values), _CHUNK):
+        tiled = np.tile(values, (size_of_block, 1))
         sums = rng.permuted(tiled, axis=1)[:, :size].sum(axis=1)
         hits += int(np.count_nonzero((np.abs(sums) if two_sided else sums) >= threshold))
     return hits
@@ -301,18 +302,13 @@ def _combined(effects: FloatArray, within: FloatArray) -> tuple[FloatArray, Floa
 
 
 @dataclass(frozen=True)
-class CeatResult:
+class CeatResult(CombinedEffect):
     """The combined effect size of CEAT over draws of contexts.
 
     ``effect_sizes``, (draws,): the effect size of each draw. ``associations``, (n_x + n_y,): the mean of s over the
     draws for each target word, first X, then Y.
     """
 
-    combined_effect_size: float
-    standard_error: float
-    p_value: float
-    tau2: float
-    draws: int
     effect_sizes: FloatArray
     associations: FloatArray
 
@@ -362,15 +358,13 @@ def ceat(
         With one context each, all draws are equal: s is 1 for X and -1 for Y, and the standard deviation is sqrt(2).
 
         >>> result = ceat([[[1.0, 0.0]]], [[[0.0, 1.0]]], [[[2.0, 0.0]]], [[[0.0, 3.0]]], draws=8)
-        >>> round(result.combined_effect_size, 4), round(result.standard_error, 4), result.tau2
+        >>> round(result.effect, 4), round(result.standard_error, 4), result.tau2
         (1.4142, 0.5, 0.0)
     """
     s = _drawn_associations(x, y, a, b, draws, seed)
     effects, variances = _effects(s[:, : len(x)], s[:, len(x) :])
     combined = combine_effects(effects, variances, two_sided=two_sided)
-    return CeatResult(
-        combined.effect, combined.standard_error, combined.p_value, combined.tau2, draws, effects, s.mean(axis=0)
-    )
+    return CeatResult(**vars(combined), effect_sizes=effects, associations=s.mean(axis=0))
 
 
 def shuffled_combined_effects(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError, UndefinedError
+from pytest_genderbias.statistics.inference.intervals import in_blocks
 
 FloatArray = NDArray[np.float64]
 _BLOCK = 1 << 23  #: Numbers drawn at once: 64 MiB.
@@ -209,10 +210,9 @@ def random_ratios(
     principal_ratios(vectors, centred, normalised)
     v = unit_vectors(vectors) if normalised else np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(v - v.mean(axis=0) if centred else v, axis=1, keepdims=True)
-    rng, rows = np.random.default_rng(seed), max(1, _BLOCK // v.size)
-    ratios = []
-    for at in range(0, repeats, rows):
-        turned = lengths * unit_vectors(rng.standard_normal((min(rows, repeats - at), *v.shape)))
+    rng, ratios = np.random.default_rng(seed), []
+    for size in in_blocks(repeats, v.size, _BLOCK):
+        turned = lengths * unit_vectors(rng.standard_normal((size, *v.shape)))
         turned -= turned.mean(axis=1, keepdims=True) if centred else 0.0
         gram = turned @ turned.swapaxes(1, 2) if v.shape[0] <= v.shape[1] else turned.swapaxes(1, 2) @ turned
         squares = np.maximum(np.linalg.eigvalsh(gram)[:, -4:], 0.0)
@@ -226,6 +226,5 @@ def random_cosines(dimensions: int, repeats: int, seed: int) -> FloatArray:
     >>> bool(random_cosines(1, 3, seed=0).tolist() == [1.0, 1.0, 1.0])
     True
     """
-    rng, rows = np.random.default_rng(seed), max(1, _BLOCK // dimensions)
-    sizes = [min(rows, repeats - at) for at in range(0, repeats, rows)]
+    rng, sizes = np.random.default_rng(seed), in_blocks(repeats, dimensions, _BLOCK)
     return np.concatenate([np.abs(unit_vectors(rng.standard_normal((size, dimensions)))[:, 0]) for size in sizes])

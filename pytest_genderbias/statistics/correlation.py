@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, in_blocks
 
 Estimator = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
@@ -231,7 +231,7 @@ def _symmetric_bootstrap_t(x: FloatArray, y: FloatArray, of: Estimator, level: f
         return None
     rng = np.random.default_rng(_SEED)
     ratios = []
-    for size in _blocks(len(x)):
+    for size in in_blocks(_RESAMPLES, len(x), _BLOCK):
         drawn = rng.integers(len(x), size=(size, len(x)))
         estimates, errors = of(x[drawn], y[drawn])
         distinct = errors > 1e-9 * error
@@ -240,9 +240,3 @@ def _symmetric_bootstrap_t(x: FloatArray, y: FloatArray, of: Estimator, level: f
     t = np.sort(np.concatenate(ratios))[round((_RESAMPLES + 1) * level) - 1]
     low, high = float(estimate - t * error), float(estimate + t * error)
     return (low, high) if np.isfinite(t) else None
-
-
-def _blocks(units: int) -> list[int]:
-    """Return the sizes of blocks of resamples that fit into memory."""
-    size = max(1, _BLOCK // units)
-    return [min(size, _RESAMPLES - done) for done in range(0, _RESAMPLES, size)]

@@ -19,6 +19,7 @@ from pytest_genderbias.statistics.inference.intervals import (
     FloatArray,
     Interval,
     clustered_mean_interval,
+    in_blocks,
     t_above,
     t_quantile,
 )
@@ -198,9 +199,9 @@ def exchanged_deviations(values: ArrayLike, repeats: int, seed: int) -> tuple[Fl
     True
     """
     y = np.asarray(values, dtype=np.float64)
-    rng, rows, found = np.random.default_rng(seed), max(1, _BLOCK // max(y.size, 1)), []
-    for start in range(0, repeats, rows):
-        drawn = rng.permuted(np.broadcast_to(y, (min(rows, repeats - start), *y.shape)), axis=-1)
+    rng, found = np.random.default_rng(seed), []
+    for size in in_blocks(repeats, y.size, _BLOCK):
+        drawn = rng.permuted(np.broadcast_to(y, (size, *y.shape)), axis=-1)
         of_means = rms_of_contrast_sums(contrast_columns(drawn.mean(axis=-2)).sum(axis=-2))
         found.append((signed_root(squared_deviations(drawn).mean(axis=-1)), of_means))
     return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
@@ -290,10 +291,9 @@ def exchanged_groups(values: ArrayLike, repeats: int, seed: int) -> tuple[FloatA
     [-1.0, 0.0, 1.0]
     """
     y = np.asarray(values, dtype=np.float64)
-    rng, rows = np.random.default_rng(seed), max(1, _BLOCK // max(y.size, 1))
-    found = []
-    for start in range(0, repeats, rows):
-        drawn = rng.permuted(np.broadcast_to(y, (min(rows, repeats - start), *y.shape)), axis=-1)
+    rng, found = np.random.default_rng(seed), []
+    for size in in_blocks(repeats, y.size, _BLOCK):
+        drawn = rng.permuted(np.broadcast_to(y, (size, *y.shape)), axis=-1)
         rms = rms_of_contrast_sums(contrast_columns(drawn).sum(axis=-2))
         found.append((rms, (drawn[..., 0] - drawn[..., -1]).mean(axis=-1)))
     return np.concatenate([rms for rms, _ in found]), np.concatenate([difference for _, difference in found])

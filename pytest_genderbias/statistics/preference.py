@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics.inference.intervals import in_blocks
 
 _BLOCK = 1 << 22  #: Flips in memory at a time.
 TIE = 1e-4  #: In nats; the precision of sums of single-precision log-probabilities.
@@ -86,8 +87,8 @@ def flipped_means(
         return np.full(repeats, np.nan)
     _, index = np.unique(np.asarray(clusters), return_inverse=True)
     sums = np.bincount(index.ravel(), weights=above)
-    rng, rows = np.random.default_rng(seed), max(1, _BLOCK // len(sums))
-    signs = (rng.integers(2, size=(min(rows, repeats - at), len(sums))) for at in range(0, repeats, rows))
+    rng = np.random.default_rng(seed)
+    signs = (rng.integers(2, size=(size, len(sums))) for size in in_blocks(repeats, len(sums), _BLOCK))
     return centre + np.concatenate([(2.0 * block - 1) @ sums for block in signs]) / len(above)
 
 

@@ -76,7 +76,7 @@ def test_blocks_of_resamples_hold_the_draws_in_order(monkeypatch):
     monkeypatch.setattr(module, "_BLOCK", 12 * 40)
     rng = np.random.default_rng(0)
     products = module.product_sums(x, y)
-    groups = module._rows_by_method(["a"] * 4 + ["b"] * 4 + ["c"] * 4)
+    groups = [np.arange(4) + first for first in (0, 4, 8)]
     rs, _ = module._resampled(products, groups, 100, rng, True)
     rng, expected = np.random.default_rng(0), []
     for size in (40, 40, 20):

@@ -7,7 +7,7 @@ tests. Student's t is that of ``scipy.special``, which is imported in a tenth of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -122,13 +122,27 @@ def clustered_mean_interval(
 
 def _resampled(y: NDArray[np.float64], n: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and error of each resample of the clusters, drawn in blocks to bound the memory."""
-    rng, rows = np.random.default_rng(_SEED), max(1, _BLOCK // len(n))
-    resamples = []
-    for start in range(0, _RESAMPLES, rows):
-        drawn = rng.integers(len(n), size=(min(rows, _RESAMPLES - start), len(n)))
+    rng, resamples = np.random.default_rng(_SEED), []
+    for size in in_blocks(_RESAMPLES, len(n), _BLOCK):
+        drawn = rng.integers(len(n), size=(size, len(n)))
         resamples.append(clustered_mean_error(y[drawn], n[drawn]))
     means, errors = zip(*resamples, strict=True)
     return np.concatenate(means), np.concatenate(errors)
+
+
+def in_blocks(repeats: int, width: int, most: int) -> Iterator[int]:
+    """Yield numbers of draws that add up to ``repeats``, each as large as ``most`` figures in memory allow.
+
+    Args:
+        repeats: number of all draws.
+        width: figures of one draw.
+        most: figures of one block.
+
+    >>> list(in_blocks(10, 3, 13)), list(in_blocks(2, 9, 4))
+    ([4, 4, 2], [1, 1])
+    """
+    rows = max(1, most // max(1, width))
+    return (min(rows, repeats - start) for start in range(0, repeats, rows))
 
 
 def restart_interval(values: ArrayLike, over: str = "restarts", level: float = 0.95) -> Interval | None:
@@ -334,19 +348,14 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
         >>> holm([0.04, 0.01, 0.03]).round(6).tolist()
         [0.06, 0.03, 0.06]
     """
-    values = _p_values(p)
+    values = np.asarray(p, dtype=np.float64)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("p values lie between 0 and 1")
     order = np.argsort(values, kind="stable")
     left = np.arange(len(values), 0, -1)
     adjusted = np.empty_like(values)
     adjusted[order] = np.minimum(np.maximum.accumulate(left * values[order]), 1.0)
     return adjusted
-
-
-def _p_values(p: ArrayLike) -> NDArray[np.float64]:
-    values = np.asarray(p, dtype=np.float64)
-    if not ((values >= 0) & (values <= 1)).all():
-        raise ValueError("p values lie between 0 and 1")
-    return values
 
 
 Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening

@@ -313,7 +313,7 @@ class Ceat(_Associations):
         s[sets["X"].label], s[sets["Y"].label] = result.associations[: len(x)], result.associations[len(x) :]
         figures.take(
             "combined_effect_size",
-            lambda: result.combined_effect_size,
+            lambda: result.effect,
             no_interval="its standard error shrinks with the number of draws and says nothing of other words",
         )
         figures.take("p_value", lambda: result.p_value, no_interval=_NO_INTERVAL)
@@ -324,8 +324,8 @@ class Ceat(_Associations):
         )
         records, items = _by_word(sets, s, {word: len(v) for word, v in vectors.items()})
         notes.append(
-            f"p_value is that of a mean over {result.draws} draws, and decreases with their number even for unrelated"
-            " words; word_p_value tests whether the words differ by more than chance"
+            f"p_value is that of a mean over {options['draws']} draws, and decreases with their number even for"
+            " unrelated words; word_p_value tests whether the words differ by more than chance"
         )
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 

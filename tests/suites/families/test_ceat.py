@@ -198,7 +198,7 @@ def test_figures_are_those_of_plain_passes(tiny_model, tmp_path, kind):
     sets = [[np.asarray(vectors[word]) for word in WORDS[role]] for role in "XYAB"]
     found = measure(suite_file(tmp_path), model, cache=None, corpus=str(path), draws=500, seed=5)
     expected = ceat(*sets, draws=500, seed=5)
-    assert found.value == pytest.approx(expected.combined_effect_size, abs=1e-3)
+    assert found.value == pytest.approx(expected.effect, abs=1e-3)
     assert found.values["p_value"] == pytest.approx(expected.p_value, abs=1e-3)
     assert found.n == found.n_total == sum(map(len, vectors.values()))
     assert found.interval is None
@@ -396,7 +396,7 @@ def test_a_shuffle_gives_what_ceat_gives_of_the_exchanged_words():
     rng = np.random.default_rng(0)
     sets = [[rng.normal(size=(3, 6)) for _ in range(2)] for _ in range(4)]
     found = shuffled_combined_effects(*sets, 60, draws=50, seed=4)
-    value = ceat(*sets, draws=50, seed=4).combined_effect_size
+    value = ceat(*sets, draws=50, seed=4).effect
     assert len(set(found.round(9))) == 6  # splits of four words into two and two
     assert round(value, 9) in found.round(9)
     assert round(-value, 9) in found.round(9)
