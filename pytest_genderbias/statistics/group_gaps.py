@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from pytest_genderbias.statistics.inference.intervals import FloatArray, Interva
 
 IntArray = NDArray[np.int64]
 Rate = Literal["true_positive", "false_positive", "precision"]
+_Counts = TypeVar("_Counts", IntArray, FloatArray)
 
 _DRAWS = 1999  #: Draws of the errors, for the interval of a sum.
 _SEED = 1999  #: Fixed, so that the interval of a measurement is reproducible.
@@ -97,6 +98,16 @@ def hits_and_trials(tables: ArrayLike, rate: Rate) -> tuple[IntArray, IntArray]:
     gold = table.sum(axis=-1)
     predicted = table.sum(axis=-2)[..., : table.shape[-2]]
     right = np.diagonal(table, axis1=-2, axis2=-1)
+    return rate_parts(right, gold, predicted, rate)
+
+
+def rate_parts(right: _Counts, gold: _Counts, predicted: _Counts, rate: Rate) -> tuple[_Counts, _Counts]:
+    """Return numerator and denominator of a rate from right answers, cases of a class, and predictions of it, each of
+    shape (..., K).
+
+    >>> [part.tolist() for part in rate_parts(np.array([3, 4]), np.array([4, 6]), np.array([5, 5]), "precision")]
+    [[3, 4], [5, 5]]
+    """
     if rate == "true_positive":
         return right, gold
     if rate == "precision":

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.block_tables import gap_figure
-from pytest_genderbias.statistics.group_gaps import Rate
+from pytest_genderbias.statistics.group_gaps import Rate, rate_parts
 
 FloatArray = NDArray[np.float64]
 
@@ -63,12 +63,7 @@ def hits_and_trials_of(counts: ArrayLike, rate: Rate) -> tuple[FloatArray, Float
         >>> hits[0].tolist(), trials[0].tolist()
         ([1.0, 1.0], [2.0, 4.0])
     """
-    right, gold, predicted = np.moveaxis(np.asarray(counts, dtype=np.float64), -3, 0)
-    if rate == "true_positive":
-        return right, gold
-    if rate == "precision":
-        return right, predicted
-    return predicted - right, gold.sum(axis=-1, keepdims=True) - gold
+    return rate_parts(*np.moveaxis(np.asarray(counts, dtype=np.float64), -3, 0), rate)
 
 
 def absolute_gaps_of_counts(
