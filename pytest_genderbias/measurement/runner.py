@@ -33,14 +33,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from pytest_genderbias.models.replies import Wanted
-    from pytest_genderbias.scoring.shared_scores import SharedScores
 
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
 
 
 @dataclass(frozen=True)
-class RunSettings:
+class RunSettings(ScoreSettings):
     """Settings of scoring, for every suite of a run.
 
     Attributes:
@@ -48,21 +47,21 @@ class RunSettings:
         seed: seed of the random order, of the null control and of what is trained.
         batch_tokens: tokens in a batch; determined automatically by default.
         cache: folder of the score cache; the user's cache folder by default, ``None`` for no cache.
-        null: shuffles of the null control; none by default.
         progress: shows how far scoring is.
+        executor: where cases are scored; in this process by default.
+        shared: where other machines store their scores, beside the cache; none by default.
+        null: shuffles of the null control; none by default.
         ability: by which control items a model shows its ability
             (:func:`~pytest_genderbias.measurement.ability_setting.read_ability`).
-        shared: where other machines store their scores, beside the cache; none by default.
     """
 
-    limit: int | None = None
-    seed: int = 0
-    batch_tokens: int | None = None
     cache: Path | None = field(default_factory=default_cache)
     null: int = 0
-    progress: Progress | None = None
     ability: object = None
-    shared: SharedScores | None = None
+
+
+#: The settings that a measurement may have of its own.
+_OWN = ("limit", "seed", "batch_tokens", "cache", "null", "progress", "ability", "shared")
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,6 @@ class _Request:
     score: RunSettings
     data: Path | None
     options: Mapping[str, object]
-    executor: Executor | None = None
-
-    @property
-    def scoring(self) -> ScoreSettings:
-        run = self.score
-        return ScoreSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.progress, self.executor, run.shared)
 
 
 class Runner:
@@ -116,12 +109,11 @@ class Runner:
         """Keep the settings; nothing is loaded yet."""
         #: Loads each suite of the run once, by the name of a packaged suite or the path of a file.
         self.suites: Callable[[str], Suite] = cache(load_suite)
-        self.score = score or RunSettings()
+        self.score = replace(score or RunSettings(), executor=executor)
         #: Loads the models of the run, and keeps one in memory.
         self.models = RunModels(load or LoadSettings(), threads, self.score.cache)
         self.data = None if data is None else Path(data)
         self.seeds, self.options = seeds, tuple(options)
-        self.executor = executor
         self._measurements: dict[object, Measurement] = {}
         self._abilities = AskedAbilities()
 
@@ -165,7 +157,7 @@ class Runner:
                 return self._measurements[key]
             seeds, request = self._restarts(loaded, target, request)
             if seeds is None:
-                measurement = self._carried_out(loaded, target, request, until, request.score.null)
+                measurement = self._carried_out(loaded, target, request, until)
             else:
                 measurement = self._over_restarts(loaded, target, request, seeds)
             if key is not None:
@@ -181,7 +173,7 @@ class Runner:
         with self.models.lock:
             first, request = spec.for_seed(0) if spec.seeded else spec, self._request(suite, {})
             plan, ability = self._plan(suite, first, request), read_ability(request.score.ability)
-            asked = self._abilities.of_role(plan, self.models.model(first), request.scoring, ability)
+            asked = self._abilities.of_role(plan, self.models.model(first), request.score, ability)
             why = ability.none is None and next((one.unable for one in asked if one.unable), "")
         if why:
             raise NotApplicableError(f"{suite.name}: its language is {suite.language}, and {spec.name} {why}")
@@ -208,11 +200,11 @@ class Runner:
         return [self.models.model(spec).backend.expect(asked, self.score.cache) for spec, asked in wanted.items()]
 
     def _carried_out(
-        self, suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None = None, null: int = 0
+        self, suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None = None
     ) -> Measurement:
-        plan, score, ability = self._plan(suite, model, request), request.scoring, read_ability(request.score.ability)
+        plan, score, ability = self._plan(suite, model, request), request.score, read_ability(request.score.ability)
         loaded = model if isinstance(model, Model) else self.models.model(model)
-        asked = ask(plan, loaded, score, until, null)
+        asked = ask(plan, loaded, score, until, score.null)
         return self._abilities.judge(summarised(asked, score), asked, score, ability)
 
     def plan(self, suite: Suite, spec: ModelSpec, settings: Mapping[str, object] | None = None) -> Plan:
@@ -239,8 +231,8 @@ class Runner:
         :meth:`measure`.
         """
         loaded = self._suite_of(suite)
-        request = replace(self._request(loaded, {"null": 0, **(settings or {})}), executor=None)
-        return self._carried_out(loaded, model, request, null=request.score.null)
+        request = self._request(loaded, {"null": 0, **(settings or {})})
+        return self._carried_out(loaded, model, replace(request, score=replace(request.score, executor=None)))
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
         return suite if isinstance(suite, Suite) else self.suites(str(suite))
@@ -255,12 +247,12 @@ class Runner:
         options = {**scoped, **settings}
         if self.seeds is not None and suite.family.seeds_are_restarts:
             options = {"seeds": self.seeds, **options}
-        scoring = {name: options.pop(name) for name in vars(self.score) if name in options}
+        scoring = {name: options.pop(name) for name in _OWN if name in options}
         if "cache" in scoring:
             scoring["cache"] = cache_folder(scoring["cache"])
         data = options.pop("data", self.data)
         score = replace(self.score, **scoring)  # type: ignore[arg-type]
-        return _Request(score, None if data is None else Path(str(data)), options, self.executor)
+        return _Request(score, None if data is None else Path(str(data)), options)
 
     def _restarts(self, suite: Suite, model: ModelSpec | Model, request: _Request) -> tuple[int | None, _Request]:
         """Return the number of restarts, ``None`` where nothing is repeated, and the request without ``seeds``.
@@ -307,7 +299,7 @@ class Runner:
         measurements = []
         for k, restart in enumerate(restarts):
             seed = first_seed + k if trains else first_seed
-            of_seed = replace(request, score=replace(request.score, seed=seed))
+            of_seed = replace(request, score=replace(request.score, seed=seed, null=0))
             measurements.append(self._carried_out(suite, restart, of_seed))
         combined = combine_restarts(measurements, seeds, model.spec)
         return replace(combined, notes=(*combined.notes, _NO_NULL)) if request.score.null else combined
@@ -398,9 +390,8 @@ def measure(
         ScoreError: the model returns NaN or infinite scores.
         SettingError, UnknownNameError: a setting or option is wrong.
     """
-    runner = Runner(
-        score=RunSettings(limit, seed, batch_tokens, cache_folder(cache), null, progress, ability), data=data
-    )
+    score = RunSettings(limit, seed, batch_tokens, cache_folder(cache), progress, null=null, ability=ability)
+    runner = Runner(score=score, data=data)
     settings = options if seeds is None else {**options, "seeds": seeds}
     if isinstance(model, PathLike):
         model = path_spec(model)

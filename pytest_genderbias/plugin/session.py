@@ -108,7 +108,9 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
     workers = xdist_workers()
     return Runner(
         LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code, served, run.samples),
-        RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress, run.ability, shared),
+        RunSettings(
+            run.limit, run.seed, run.batch_tokens, run.cache, progress, None, shared, null=run.null, ability=run.ability
+        ),
         data=run.data,
         seeds=run.seeds,
         options=run.options,
