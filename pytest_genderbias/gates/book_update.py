@@ -36,7 +36,7 @@ from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import EARLIER, RESTART, name_in_restart, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
+from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic, sums_or_reason
 from pytest_genderbias.text.printable import counted
 
 POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values
@@ -139,12 +139,7 @@ def _as_stored(
         return with_stored_restarts(measurement, before, values)
     if weight < 2 or stored or measurement.restarts:
         return measurement
-    entries: dict[str, Entry] = {}
-    for name in measurement.values:
-        try:
-            entries[name] = before.item_sums(name)
-        except UndefinedError as error:
-            entries[name] = str(error)
+    entries = {name: sums_or_reason(before.item_sums, name) for name in measurement.values}
     known = {name: values.get(name) for name in measurement.values}
     return replace(measurement, values=known, sums=SumsByStatistic(entries))
 

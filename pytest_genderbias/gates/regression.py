@@ -58,6 +58,7 @@ from pytest_genderbias.statistics.inference.over_restarts import (
     prediction_bounds,
     restarts_to_decide,
 )
+from pytest_genderbias.statistics.inference.packed_sums import KnownSums, defined, sums_or_reason
 from pytest_genderbias.statistics.inference.paired import (
     REPETITIONS,
     Difference,
@@ -66,7 +67,6 @@ from pytest_genderbias.statistics.inference.paired import (
     items_to_decide,
     with_retraining,
 )
-from pytest_genderbias.statistics.inference.reduction import KnownSums, defined
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.suites.statistic import Arrays, Statistic
 from pytest_genderbias.suites.summary import Examples
@@ -198,22 +198,18 @@ class Pair:
         ``before`` is the value of ``then``, which is one checkpoint; by default it is that of its sums.
         """
         values = [None if side is None else restarts_of(side.items, statistic) for side in (then, now)]
-        sums: list[KnownSums | None] = []
-        for side in (then, now):
-            try:
-                sums.append(None if side is None else side.item_sums(statistic))
-            except UndefinedError as error:
-                sums.append(error)
+        sums = [None if side is None else sums_or_reason(side.item_sums, statistic) for side in (then, now)]
+        alone = cls(now, statistic, then, sums[0], sums[1])
         if all(by_seed is None for by_seed in values):
-            return cls(now, statistic, then, sums[0], sums[1])
-        if before is None and isinstance(sums[0], ItemSums):
-            before = sums[0].total
-        alone = before, now.values[statistic]
-        known = [value if by_seed is None else by_seed for by_seed, value in zip(values, alone, strict=True)]
+            return alone
+        if before is None and isinstance(alone.then, ItemSums):
+            before = alone.then.total
+        one_each = before, now.values[statistic]
+        known = [value if by_seed is None else by_seed for by_seed, value in zip(values, one_each, strict=True)]
         if any(value is None for value in known):
-            return cls(now, statistic, then, sums[0], sums[1])
+            return alone
         earlier, later = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in known)
-        return cls(now, statistic, then, sums[0], sums[1], (earlier, later))
+        return replace(alone, restarts=(earlier, later))
 
     @property
     def about(self) -> Statistic:
@@ -239,12 +235,16 @@ class Pair:
         Raises:
             UndefinedError: the statistic is not made of units, or these, or so few restarts, say nothing of others.
         """
-        distance = distance or _vectorised(self.about.distance)
+        distance = distance or self.about.distance
         if self.restarts is not None:
             return self._over_restarts(*self.restarts, distance, margin, level)
         then, now = defined(self.then), defined(self.now)
         if now.over in REPETITIONS:
-            difference = _repetitions(then, now, distance, margin, level)
+            # Trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe).
+            before, after = (side.sums[:, 0] / side.sums[:, 1] for side in align(then, now))
+            after = before if np.abs(after - before).max() <= FLOAT_NOISE else after
+            difference = compare_restarts(before, after, distance, margin, level, paired=True)
+            difference = replace(difference, over=now.over)
         else:
             difference = compare_items(then, now, distance, margin, level, FLOAT_NOISE)
         if not beyond or not difference.moved:
@@ -336,7 +336,7 @@ class Pair:
 
     def _compare_alone(self, then: list[ItemSums], now: list[ItemSums], beyond: float, level: float) -> Difference:
         """Compare the units of one cluster, whose spread over retraining is ``beyond``, or is known from restarts."""
-        distance = _vectorised(self.about.distance)
+        distance: Distance = self.about.distance
         if self.restarts is None:
             difference = compare_items(then[0], now[0], distance, 0.0, level, FLOAT_NOISE)
             return with_retraining(difference, beyond, math.inf, 0.0, level)
@@ -409,22 +409,6 @@ def _sums_of_values(source: ItemSource, statistic: str, values: FloatArray) -> l
     return sums
 
 
-def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, margin: float, level: float) -> Difference:
-    """Compare trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe), seed by
-    seed.
-    """
-    pairs = [side.sums[:, 0] / side.sums[:, 1] for side in align(then, now)]
-    if np.abs(pairs[1] - pairs[0]).max() <= FLOAT_NOISE:
-        pairs[1] = pairs[0]
-    difference = compare_restarts(pairs[0], pairs[1], distance, margin, level, paired=True)
-    return replace(difference, over=now.over)
-
-
-def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], FloatArray]:
-    """A statistic's distance is arithmetic and works on arrays as on numbers."""
-    return distance  # type: ignore[return-value]
-
-
 def find_regression(
     measurement: Measurement, statistic: str, reference: Reference, allowed: Allowed | None = None
 ) -> Judgement:
@@ -492,7 +476,9 @@ def find_regression(
     if reference.accept and not reference.same:
         cluster = pair.worst_cluster(reference.correction.tests, reference.beyond)
         facts = BaselineFacts(release=_part(pair, reference, difference), cluster=cluster)
-        details += _cluster_in_words(cluster)
+        if cluster is not None:
+            worst = f"{cluster.name} alone: {cluster.worsening:.3g} worse, at least {cluster.low:.3g}"
+            details.append(Paragraph("cluster", f"{worst}; the most of {cluster.clusters} clusters"))
     made = difference.over, difference.method, difference.items, difference.templates
     interval = Interval(difference.low, difference.high, LEVEL, *made)
     return judged(
@@ -502,7 +488,6 @@ def find_regression(
         remarks,
         *_advice(code, reference, settled),
         interval=interval,
-        over=difference.over,
         settled_by=settled,
         p=_p_of(difference, reference),
         tests=reference.correction.tests,
@@ -529,16 +514,6 @@ def _part(pair: Pair, reference: Reference, difference: Difference) -> Part | No
     if not unit > 0 or not math.isfinite(reach):
         return None
     return Part(unit, then, now, math.sqrt(max(0.0, reach**2 - of_trainings**2)), of_trainings)
-
-
-def _cluster_in_words(cluster: WorstCluster | None) -> list[Paragraph]:
-    if cluster is None:
-        return []
-    text = (
-        f"{cluster.name} alone: {cluster.worsening:.3g} worse, at least {cluster.low:.3g}; the most of"
-        f" {cluster.clusters} clusters"
-    )
-    return [Paragraph("cluster", text)]
 
 
 def code_of_worsening(difference: Difference, allowed: Allowed | None) -> str:
@@ -628,15 +603,11 @@ def _example(measurement: Measurement, reference: Reference, names: Sequence[str
     then = Examples() if reference.items is None else reference.items.examples
     for item in names:
         before, after = then.of(item), measurement.examples.of(item)
-        if (
-            before is None
-            or after is None
-            or before.text != after.text
-            or before.figures.keys() != after.figures.keys()
-        ):
+        if before is None or after is None or before.text != after.text:
             continue
-        figures = ", ".join(f"{name} {before.figures[name]:.3g} -> {after.figures[name]:.3g}" for name in after.figures)
-        return (Paragraph("example", shortened(f"{after.text} {figures}")),)
+        if (now := after.figures).keys() == before.figures.keys():
+            figures = ", ".join(f"{name} {before.figures[name]:.3g} -> {now[name]:.3g}" for name in now)
+            return (Paragraph("example", shortened(f"{after.text} {figures}")),)
     return ()
 
 
@@ -660,15 +631,11 @@ def _for_all(correction: Correction) -> str:
 
 def _from_to(low: float, high: float) -> str:
     if math.isinf(low) or math.isinf(high):
-        ends = (
-            ("no lower bound" if math.isinf(low) else f"{low:.3g}"),
-            ("no upper bound" if math.isinf(high) else f"{high:.3g}"),
-        )
-        return " to ".join(ends)
+        least = "no lower bound" if math.isinf(low) else f"{low:.3g}"
+        return f"{least} to {'no upper bound' if math.isinf(high) else f'{high:.3g}'}"
     if low < 0 < high:
         return f"{-low:.3g} better to {high:.3g} worse"
-    least, most = sorted((abs(low), abs(high)))
-    return f"{least:.3g} to {most:.3g}"
+    return " to ".join(f"{end:.3g}" for end in sorted((abs(low), abs(high))))
 
 
 def _advice(code: str, reference: Reference, settled: str) -> tuple[str, str]:
@@ -770,11 +737,12 @@ def _decided_by_values(
 
 def _bounds_in_words(difference: Difference, reference: Reference) -> Paragraph:
     change = "change" if reference.same else "worsening"
-    p = _p_of(difference, reference)
+    p, what = _p_of(difference, reference), difference.over.removeprefix("restarts and ")
+    counted = f"{difference.items} {'of them' if what == difference.over else what}, {difference.moved} moved"
     return Paragraph(
         "bounds",
         f"{change} {difference.value:.4g}, 95 % bounds{_for_all(reference.correction)} {difference.low:.4g} and"
-        f" {difference.high:.4g} over {difference.over} ({_count_in_words(difference)}; {difference.method}); p"
+        f" {difference.high:.4g} over {difference.over} ({counted}; {difference.method}); p"
         f" {'<=' if p <= difference.least_p * (1 + 1e-9) else '='} {p:.2g} against a {change} within the margin, alone",
     )
 
@@ -784,13 +752,6 @@ def _p_of(difference: Difference, reference: Reference) -> float:
     lies.
     """
     return difference.p_better if reference.same and difference.value < 0 else difference.p
-
-
-def _count_in_words(difference: Difference) -> str:
-    """Return how many units or restarts were compared, and how many of them moved."""
-    if difference.over.startswith("restarts and "):
-        return f"{difference.items} {difference.over.removeprefix('restarts and ')}, {difference.moved} moved"
-    return f"{difference.items} of them, {difference.moved} moved"
 
 
 def _without_templates(difference: Difference, pair: Pair, reference: Reference) -> list[Paragraph]:
@@ -853,16 +814,10 @@ def _moved_most(difference: Difference) -> tuple[Movement | None, list[str]]:
     names, most = difference.labels[order].tolist(), order[:_MOVED_MOST]
     if not names:
         return None, []
-    then, now = (
-        own[most] if len(own) else np.full(len(most), np.nan) for own in (difference.of_then, difference.of_now)
-    )
-    known = bool(np.isfinite([then, now]).all())
-    moves = tuple(
-        ItemMove(name, before if known else None, after if known else None, change)
-        for name, before, after, change in zip(
-            names, then.tolist(), now.tolist(), difference.changes[most].tolist(), strict=False
-        )
-    )
+    own = [side[most] for side in (difference.of_then, difference.of_now) if len(side)]
+    known = len(own) == 2 and bool(np.isfinite(own).all())
+    then, now = (side.tolist() for side in own) if known else [[None] * len(most)] * 2
+    moves = tuple(map(ItemMove, names, then, now, difference.changes[most].tolist()))
     return Movement(difference.what.removeprefix("restarts and "), difference.items, difference.moved, moves), names
 
 

@@ -19,8 +19,9 @@ from pytest_genderbias.mitigation.harness.run import Measured, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import log_sums
+from pytest_genderbias.statistics.inference.packed_sums import sums_or_reason
 from pytest_genderbias.statistics.inference.paired import Distance
-from pytest_genderbias.statistics.inference.reduction import SideValues, sums_or_reason
+from pytest_genderbias.statistics.inference.reduction import SideValues
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 

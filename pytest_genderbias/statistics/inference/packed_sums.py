@@ -16,6 +16,8 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 Arrays = Mapping[str, NDArray[np.generic]]
 Entry: TypeAlias = "ItemSums | Callable[[], ItemSums] | str"  #: sums, what computes them, or why there are none
 
+KnownSums: TypeAlias = "ItemSums | str"  #: the sums of one model, or why there are none
+
 _INDEX = "item_sums.json"  #: the packed array that says which arrays make up which statistic
 _SCHEMA = 1
 _MOST_VALUES = 1 << 25  #: of one array, unpacked
@@ -27,6 +29,22 @@ _KINDS = {
     "clusters": "U",
 }  #: parts of item sums, and the kinds of their values
 _SPARSE = 4  #: an array with fewer than one element in this many that is not 0 is packed as positions and values
+
+
+def sums_or_reason(item_sums: Callable[[str], ItemSums], statistic: str) -> KnownSums:
+    """Return the sums of a statistic, or the reason why there are none."""
+    try:
+        return item_sums(statistic)
+    except UndefinedError as error:
+        return str(error)
+
+
+def defined(sums: KnownSums | None) -> ItemSums:
+    """Return sums; raise the reason why there are none."""
+    if isinstance(sums, str):
+        raise UndefinedError(sums)
+    assert sums is not None, "the caller knows that something is known of the units"
+    return sums
 
 
 class SumsByStatistic(Mapping[str, ItemSums]):
@@ -53,9 +71,7 @@ class SumsByStatistic(Mapping[str, ItemSums]):
             UndefinedError: there are none.
         """
         entry = self._entries.get(statistic, f"no sums of {statistic} are known")
-        if isinstance(entry, str):
-            raise UndefinedError(entry)
-        return entry if isinstance(entry, ItemSums) else entry()
+        return defined(entry) if isinstance(entry, (str, ItemSums)) else entry()
 
     def __iter__(self) -> Iterator[str]:
         """Yield the statistics that have sums."""
@@ -79,13 +95,7 @@ class SumsByStatistic(Mapping[str, ItemSums]):
 
     def evaluated(self) -> SumsByStatistic:
         """Return the same with all sums computed."""
-        entries: dict[str, Entry] = {}
-        for statistic in self._entries:
-            try:
-                entries[statistic] = self[statistic]
-            except UndefinedError as error:
-                entries[statistic] = str(error)
-        return SumsByStatistic(entries)
+        return SumsByStatistic({name: sums_or_reason(self.__getitem__, name) for name in self._entries})
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return everything as arrays of numbers and texts, which need no pickle; equal arrays are stored once."""

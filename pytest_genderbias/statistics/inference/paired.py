@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.gap_rms import METHOD, gap_change_bounds
-from pytest_genderbias.statistics.inference.intervals import Bounds, t_quantile
+from pytest_genderbias.statistics.inference.intervals import Bounds, in_blocks, t_quantile
 from pytest_genderbias.statistics.inference.item_bounds import (
     SKEWED,
     TIED,
@@ -78,37 +77,6 @@ class _Crossed:
     def error(self, items: FloatArray, cells: FloatArray) -> TwoWayError:
         """Return the two-way error of influences, with clusters in place of their units."""
         return clustered_two_way_error(items, cells, self.groups, self.now.by_unit().clusters)
-
-
-class Comparable(Protocol):
-    """One side of a comparison: sums by unit, and the function from their totals to the statistic.
-
-    Attributes are those of :class:`~pytest_genderbias.statistics.inference.item_sums.ItemSums`, with sums of shape (G,
-    K).
-    """
-
-    @property
-    def labels(self) -> NDArray[np.str_]:
-        """Names of the units, the same in the same order on both sides."""
-
-    @property
-    def sums(self) -> Sums:
-        """Sums of each unit, shape (G, K)."""
-
-    @property
-    def over(self) -> str:
-        """Name of the units, in the plural."""
-
-    @property
-    def smooth(self) -> bool:
-        """Whether small changes of the sums change the statistic a little."""
-
-    @property
-    def ratio(self) -> bool:
-        """Whether the statistic is the first total divided by the second."""
-
-    def value(self, totals: FloatArray) -> FloatArray:
-        """Return the statistic of totals, shape (..., K) to (...)."""
 
 
 def _nothing() -> FloatArray:
@@ -304,8 +272,8 @@ def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed | None:
 
 
 def compare_aligned(
-    then: Comparable,
-    now: Comparable,
+    then: ItemSums,
+    now: ItemSums,
     distance: Distance,
     tolerance: float = 0.0,
     level: float = 0.95,
@@ -334,18 +302,16 @@ def compare_aligned(
         method = (TIED if tied else SKEWED).format(now.over)
         method = _TWO_WAY.format(method) if crossed else method
     else:
-        method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (_repeats(pair) + 1)
+        method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (pair.repeats + 1)
     if items < fewest:
         method, bounds = _TOO_FEW.format(items, now.over, fewest), (-np.inf, np.inf, 1.0, 1.0)
     return Difference(value, *bounds, items, moved, method, now.over, changes, labels, least, templates=templates)
 
 
-def _gap_bounds(then: Comparable, now: Comparable, distance: Distance, tolerance: float, level: float) -> Bounds | None:
+def _gap_bounds(then: ItemSums, now: ItemSums, distance: Distance, tolerance: float, level: float) -> Bounds | None:
     """Return bounds and p values of a root mean square of gaps; ``None`` for any other statistic, or if the rates have
     no errors.
     """
-    if not (isinstance(then, ItemSums) and isinstance(now, ItemSums)):
-        return None
     sides = then.unit_gaps(), now.unit_gaps()
     if sides[0] is None or sides[1] is None or np.ptp(distance(np.array([-1.0, 0.0, 1.0])) - [-1.0, 0.0, 1.0]) > 0:
         return None
@@ -357,14 +323,13 @@ class _Pair:
 
     def __init__(
         self,
-        then: Comparable,
-        now: Comparable,
+        then: ItemSums,
+        now: ItemSums,
         distance: Distance,
         noise: float,
         repeats: int | None = None,
         crossed: _Crossed | None = None,
     ) -> None:
-        self.most_repeats = _EXCHANGES if repeats is None else repeats
         self.crossed = crossed
         self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
         self.distance, self.distances = distance, (distance, distance)
@@ -376,6 +341,8 @@ class _Pair:
         allowed = noise * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
         self.moved = np.asarray((np.abs(after - self.then) > allowed).any(axis=1), dtype=np.bool_)
         self.now: NDArray[np.floating] = np.where(self.moved[:, None], after, self.then)
+        most = _EXCHANGES if self.now.size <= _MANY else _EXCHANGES_OF_MANY
+        self.repeats = most if repeats is None else min(repeats, most)  #: how often then and now are exchanged
         self.worsening = self._worsening()
 
     def _worsening(self) -> float:
@@ -459,12 +426,12 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
     rng, kind = np.random.default_rng(_SEED), pair.now.dtype
     then, now, step = _total(pair.then), _total(pair.now), pair.now - pair.then
     items, width = step.shape
-    exchanged, drawn, redrawn, repeats = [], [], [], _repeats(pair)
-    for size in _blocks(repeats, max(items, width)):
+    exchanged, drawn, redrawn, repeats = [], [], [], pair.repeats
+    for size in in_blocks(repeats, max(items, width), _BLOCK):
         totals = then + rng.integers(2, size=(size, items)).astype(kind) @ step
         exchanged.append(pair.bad_now(totals) - pair.bad_then(then + now - totals))
         weights = _weights(rng, size, items).astype(kind)
-        resampled = _double(weights @ pair.then), _double(weights @ pair.now)
+        resampled = tuple(np.asarray(weights @ sums, dtype=np.float64) for sums in (pair.then, pair.now))
         drawn.append(pair.bad_now(resampled[1]) - pair.bad_then(resampled[0]))
         if pair.crossed is not None:
             redrawn.append(_with_templates_redrawn(pair, resampled, rng))
@@ -474,7 +441,8 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
     chances = [
         np.where(np.isfinite(chance), chance, np.inf) for chance in chances
     ]  # a resample without a value counts as infinitely far
-    reach = max(float(np.sort(np.abs(chance))[_rank(repeats, 2 * level - 1)]) for chance in chances)
+    rank = min(int(np.ceil((repeats + 1) * (2 * level - 1) - 1e-9)), repeats) - 1
+    reach = max(float(np.sort(np.abs(chance))[rank]) for chance in chances)
     if not np.isfinite(reach):
         raise UndefinedError("with then and now exchanged, or items drawn again, the statistic often has no value")
     p, p_better = (
@@ -510,11 +478,6 @@ def _few_templates(templates: int, level: float) -> float:
     from scipy.special import ndtri
 
     return float((templates / (templates - 1)) ** 0.5 * t_quantile(level, templates - 1) / ndtri(level))
-
-
-def _repeats(pair: _Pair) -> int:
-    """Return how often then and now are exchanged."""
-    return min(pair.most_repeats, _EXCHANGES if pair.now.size <= _MANY else min(_EXCHANGES, _EXCHANGES_OF_MANY))
 
 
 def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds:
@@ -598,23 +561,8 @@ def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:
     return np.bincount(drawn.ravel(), minlength=repeats * items).reshape(repeats, items).astype(np.float64)
 
 
-def _double(totals: Sums) -> FloatArray:
-    return np.asarray(totals, dtype=np.float64)
-
-
-def _blocks(repeats: int, width: int) -> Iterator[int]:
-    """Split repeats so that no block is large."""
-    size = max(1, _BLOCK // width)
-    return (min(size, repeats - done) for done in range(0, repeats, size))
-
-
-def _rank(repeats: int, level: float) -> int:
-    """Return the index of the sorted repeats that bounds a share of ``level``."""
-    return min(int(np.ceil((repeats + 1) * level - 1e-9)), repeats) - 1
-
-
 def unit_changes(
-    then: Comparable, now: Comparable, distance: Distance, noise: float = 1e-6
+    then: ItemSums, now: ItemSums, distance: Distance, noise: float = 1e-6
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return the contribution of each unit to the worsening, shape (G,), and whether its sums differ by more than the
     noise.

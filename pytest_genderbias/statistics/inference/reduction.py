@@ -13,7 +13,7 @@ from functools import cache
 from math import lcm
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.intervals import (
@@ -22,8 +22,9 @@ from pytest_genderbias.statistics.inference.intervals import (
     clustered_mean_interval,
     restart_interval,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts
+from pytest_genderbias.statistics.inference.packed_sums import KnownSums, defined
 from pytest_genderbias.statistics.inference.paired import Difference, Distance, compare_aligned
 
 _STEPS = 8  #: of the search for a bound
@@ -192,37 +193,33 @@ def _side_by_side(
 
 
 @dataclass(frozen=True, eq=False)
-class _Joined:
+class _Joined(ItemSums):
     """A side of several models as one: its statistic is neutral + the sum of weight * (value - neutral) of each block
     of sums.
 
-    ``sums``: those of all blocks beside each other, each ``width`` wide, and perhaps a last one that does not enter.
-    ``models`` and ``weights``: of each block.
+    ``sums``: those of all blocks beside each other, and perhaps a last one that does not enter. ``models`` and
+    ``weights``: of each block.
     """
 
-    models: tuple[ItemSums, ...]
-    weights: FloatArray
-    neutral: float
-    sums: Sums
-    width: int
-    ratio: bool = False
+    models: tuple[ItemSums, ...] = ()
+    weights: Sequence[float] = ()
+    neutral: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check nothing: the sums of each model were checked."""
 
     @property
-    def labels(self) -> NDArray[np.str_]:
-        return self.models[0].labels
+    def ratio(self) -> bool:
+        return False
 
-    @property
-    def over(self) -> str:
-        return self.models[0].over
-
-    @property
-    def smooth(self) -> bool:
-        return self.models[0].smooth
+    def unit_gaps(self) -> None:
+        """Return no gaps: a mean of root mean squares is none."""
 
     def value(self, totals: FloatArray) -> FloatArray:
         """Return the statistic of totals, shape (..., K) to (...)."""
+        width = self.models[0].sums.shape[1]
         parts = [
-            weight * (model.value(totals[..., i * self.width : (i + 1) * self.width]) - self.neutral)
+            weight * (model.value(totals[..., i * width : (i + 1) * width]) - self.neutral)
             for i, (model, weight) in enumerate(zip(self.models, self.weights, strict=True))
         ]
         return np.asarray(self.neutral + np.sum(parts, axis=0))
@@ -237,9 +234,9 @@ def _joined(
     sums = [models[k].sums for k in places]
     if mark is not None:
         sums.append(np.full((len(first.labels), 1), mark, dtype=first.sums.dtype))
-    return _Joined(
-        tuple(models[k] for k in places), signed[places], neutral, np.concatenate(sums, axis=1), first.sums.shape[1]
-    )
+    beside = tuple(models[k] for k in places)
+    joined = first.labels, np.concatenate(sums, axis=1), first.combiner, first.over, first.parameters
+    return _Joined(*joined, models=beside, weights=signed[places], neutral=neutral)
 
 
 def _sides(values: Sequence[float], distance: Distance, neutral: float) -> FloatArray:
@@ -332,26 +329,6 @@ def item_slope(before: ItemSums, after: ItemSums, neutral: float = 0.0) -> Inter
     return clustered_mean_interval(products, squares, before.over)
 
 
-#: The sums of one model, or why there are none.
-KnownSums = ItemSums | UndefinedError
-
-
-def sums_or_reason(item_sums: Callable[[str], ItemSums], statistic: str) -> KnownSums:
-    """Return the sums of a statistic, or the reason why there are none."""
-    try:
-        return item_sums(statistic)
-    except UndefinedError as error:
-        return error
-
-
-def defined(sums: KnownSums | None) -> ItemSums:
-    """Return sums; raise the reason why there are none."""
-    if isinstance(sums, UndefinedError):
-        raise UndefinedError(str(sums))
-    assert sums is not None, "the caller knows that something is known of the units"
-    return sums
-
-
 @dataclass(frozen=True)
 class Return:
     """The share of a reduction that is lost again, with one-sided bounds or ``None``, and the excess that the bounds
@@ -380,7 +357,7 @@ class SideValues:
         level: of each bound, one-sided.
 
     Example:
-        >>> none = [[UndefinedError("it has no units")]]
+        >>> none = [["it has no units"]]
         >>> values = {"before": np.array([[4.0]]), "after": np.array([[-1.0]])}
         >>> sides = SideValues(values, {"before": none, "after": none}, np.abs, 0.0, "cases")
         >>> sides.reduction("after", "before", by=0.5).share, sides.compare("after", {"before": 1.0}).method
@@ -484,10 +461,7 @@ class SideValues:
             neutral=0.0,
             values={side: values(of_side) for side, of_side in self.values.items()},
             sums={
-                side: [
-                    [model if isinstance(model, UndefinedError) else sums(model) for model in group]
-                    for group in of_side
-                ]
+                side: [[model if isinstance(model, str) else sums(model) for model in group] for group in of_side]
                 for side, of_side in self.sums.items()
             },
         )
