@@ -106,10 +106,7 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
     suite, notes = plan.suite, list(asked.notes)
     summary = _without_unread(plan, answers, suite.family.summarise(suite.body, plan.options, answers, settings.seed))
     summary = _with_samples(suite, summary, plan.options)
-    if asked.null:
-        shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, asked.null)
-    else:
-        shuffled, null_notes = _chance_of_sizes(plan, answers, summary.values, settings.seed), []
+    shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, asked.null)
     notes += [
         *_template_notes(plan, model),
         *(model.backend.notes if model.role.only_prompts or model.can(REPLIES) else ()),
@@ -136,7 +133,7 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
         model.name,
         summary.values,
         summary.intervals,
-        _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
+        _bounds_by_statistic(plan, answers, summary, model.role.kind, settings.seed),
         {**summary.reasons, **left_out},
         suite.statistics,
         summary.count or main.n,
@@ -146,7 +143,14 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
         signature,
         (*summary.notes, *notes, *null_notes),
         shuffled,
-        _item_sums(suite, summary, signature),
+        SumsByStatistic(
+            {
+                name: partial(
+                    _sums_in_clusters, suite, one, signature["settings"], {**summary.items, **summary.unstored}
+                )
+                for name, one in suite.family.statistics.items()
+            }
+        ),
         summary.examples,
         _competence(suite, summary, signature),
     )
@@ -206,17 +210,6 @@ def _without_unread(plan: Plan, answers: Mapping[str, Answer], summary: Summary)
     return replace(summary, values=values, intervals=intervals, reasons={**summary.reasons, **reasons})
 
 
-def _item_sums(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> SumsByStatistic:
-    """Return the sums of all statistics, computed when they are asked for."""
-    arrays = {**summary.items, **summary.unstored}
-    return SumsByStatistic(
-        {
-            name: partial(_sums_in_clusters, suite, one, signature["settings"], arrays)
-            for name, one in suite.family.statistics.items()
-        }
-    )
-
-
 def _sums_in_clusters(suite: Suite, statistic: FamilyStatistic, options: Mapping[str, Any], arrays: Arrays) -> ItemSums:
     return statistic.item_sums(options, arrays).in_clusters(suite.clusters, suite.complete)
 
@@ -254,8 +247,17 @@ def _effective_number(sums: ItemSums, of_items: Interval | None, of_clusters: In
 def _null_control(
     plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None], seed: int, repeats: int
 ) -> tuple[dict[str, Null], list[str]]:
-    """Return the null control by statistic, and notes on missing or smaller controls."""
+    """Return the null control by statistic, and notes on missing or smaller controls.
+
+    If none is asked for (``repeats`` 0), it is that of the statistics that are made of sizes, without notes.
+    """
     family = plan.suite.family
+    if not repeats:
+        sizes = {name for name, statistic in family.statistics.items() if statistic.is_size}
+        if all(values[name] is None for name in sizes):
+            return {}, []
+        controls, _ = _null_control(plan, answers, values, seed, CHANCE_SHUFFLES)
+        return {name: control for name, control in controls.items() if name in sizes}, []
     if not family.null_control:
         return {}, [f"no null control: {family.no_null_control}"]
     try:
@@ -263,13 +265,11 @@ def _null_control(
     except UndefinedError as error:
         return {}, [f"no null control: {error}"]
     drawn = {name: by_name[name] for name in family.statistics if name in by_name}
-    controls: dict[str, Null] = {}
-    for name, shuffled in drawn.items():
-        value = values[name]
-        if value is not None and not np.isnan(shuffled).all():
-            controls[name] = summarise_null(
-                value, shuffled, family.statistics[name].plain().distance, family.null_control
-            )
+    controls = {
+        name: summarise_null(value, shuffled, family.statistics[name].plain().distance, family.null_control)
+        for name, shuffled in drawn.items()
+        if (value := values[name]) is not None and not np.isnan(shuffled).all()
+    }
     if not controls:
         return {}, ["no null control: what was scored leaves nothing to shuffle"]
     made = max(len(shuffled) for shuffled in drawn.values())
@@ -280,17 +280,6 @@ def _null_control(
         if control.undefined
     ]
     return controls, [f"null control: {note}" for note in notes]
-
-
-def _chance_of_sizes(
-    plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None], seed: int
-) -> dict[str, Null]:
-    """Return the null control of the statistics that are made of sizes."""
-    sizes = {name for name, statistic in plan.suite.family.statistics.items() if statistic.is_size}
-    if not sizes or all(values[name] is None for name in sizes):
-        return {}
-    controls, _ = _null_control(plan, answers, values, seed, CHANCE_SHUFFLES)
-    return {name: control for name, control in controls.items() if name in sizes}
 
 
 def _answers(
@@ -341,33 +330,27 @@ def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | Non
 
 
 def _bounds_by_statistic(
-    plan: Plan, answers: Mapping[str, Answer], summary: Summary, drawn: Callable[[str], str], seed: int
+    plan: Plan, answers: Mapping[str, Answer], summary: Summary, role: str, seed: int
 ) -> dict[str, Interval | None]:
-    """Return bounds on each value over the whole suite; ``drawn`` returns what is drawn at random inside a statistic,
-    in words.
+    """Return bounds on each value over the whole suite: the value if nothing is drawn at random, else the interval over
+    the draws, or the value with this seed.
+
+    The chance of replies in text is inside the interval over the items, whatever these are.
     """
     main = next(iter(answers.values()))
     bounds: dict[str, Interval | None] = {}
     for name, value in summary.values.items():
+        interval, drawn = summary.intervals[name], _drawn(plan, role, name)
         if value is None:
             bounds[name] = None
         elif (asked := answers.get(plan.suite.family.statistics[name].question or "", main)).n < asked.n_total:
             bounds[name] = _sample_bounds(plan, name, asked)
+        elif drawn and interval is not None and drawn in (interval.over, _REPLIES):
+            bounds[name] = interval
         else:
-            bounds[name] = _of_all_cases(value, summary.intervals[name], drawn(name), seed)
+            over = f"{ALL_CASES}, with seed {seed} for the {drawn}" if drawn else ALL_CASES
+            bounds[name] = Interval(value, value, 1.0, over, "all cases")
     return bounds
-
-
-def _of_all_cases(value: float, interval: Interval | None, drawn: str, seed: int) -> Interval:
-    """Return the value if nothing is drawn at random; else the interval over the draws, or the value with this seed.
-
-    The chance of replies in text is inside the interval over the items, whatever these are.
-    """
-    if drawn and interval is not None and drawn in (interval.over, _REPLIES):
-        return interval
-    return Interval(
-        value, value, 1.0, f"{ALL_CASES}, with seed {seed} for the {drawn}" if drawn else ALL_CASES, "all cases"
-    )
 
 
 def _drawn(plan: Plan, role: str, statistic: str) -> str:

@@ -64,22 +64,18 @@ def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
     runner.models.source(first)  # an error about the model is none of the suite
     try:
         main = next(iter(runner.plan(suite, first).questions.values()))
-        if main.cases is not None and _says_what_it_answers(first, runner.models.source(first).role):
+        role = runner.models.source(first).role
+        # Some say without scoring what they can answer: an object by its methods, a file by its ids.
+        says = first.kind == "object" or (role.kind == TEXT_REPLIES and first.kind == "predictions")
+        if main.cases is not None and says:
             make_scorer(main.cases, main.query, runner.models.model(first), batch_tokens=None)
         if main.cases is not None:
-            refuse_unserved(main.query, spec.name, runner.models.source(first).role)
-    except MissingDataError as error:
-        return Fit(suite, None, NO_DATA, _without(suite.name, error))
-    except NotApplicableError as error:
-        return Fit(suite, None, OTHER_MODEL, _without(suite.name, error))
+            refuse_unserved(main.query, spec.name, role)
     except BiasError as error:
-        return Fit(suite, None, OTHER_SETTINGS, _without(suite.name, error))
+        kinds = {MissingDataError: NO_DATA, NotApplicableError: OTHER_MODEL, BiasError: OTHER_SETTINGS}
+        obstacle = next(obstacle for kind, obstacle in kinds.items() if isinstance(error, kind))
+        return Fit(suite, None, obstacle, str(error).removeprefix(suite.name).lstrip(": "))
     return Fit(suite, None if main.cases is None else main.cases.n_cases)
-
-
-def _says_what_it_answers(spec: ModelSpec, role: Role) -> bool:
-    """Return whether a model says without scoring what it can answer: an object by its methods, a file by its ids."""
-    return spec.kind == "object" or (role.kind == TEXT_REPLIES and spec.kind == "predictions")
 
 
 def start_set(kind: str, fit: Callable[[str], Fit | None], seeded: bool) -> list[Fit]:
@@ -153,8 +149,3 @@ def main_question(
         if main.cases is not None:
             return main
     return None
-
-
-def _without(name: str, error: BiasError) -> str:
-    """Return a message without the name of the suite that it begins with."""
-    return str(error).removeprefix(name).lstrip(": ")

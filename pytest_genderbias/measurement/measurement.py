@@ -19,7 +19,6 @@ from pytest_genderbias.measurement.plain_data import (
     as_plain,
     from_plain,
     pack_arrays,
-    read_mapping,
     read_schema,
     same_arrays,
     unpack_arrays,
@@ -255,30 +254,31 @@ class Measurement:
                 to each other.
         """
         content = read_schema(data, SCHEMA, _WHERE)
-        examples = from_plain(content.pop(_EXAMPLES, {}), f"{_WHERE}.{_EXAMPLES}")
-        known = ("main", *_PLAIN_FIELDS, "records", "arrays", "sums")
         if not {"arrays", "sums"} & content.keys():
             content |= {"arrays": pack_arrays({}), "sums": pack_arrays(SumsByStatistic({}).to_arrays())}
-        if content.keys() != set(known):
-            wrong = sorted(content.keys() ^ set(known))
+        content.setdefault(_EXAMPLES, {})
+        known = ("main", *_PLAIN_FIELDS, "records", "arrays", "sums")
+        if wrong := sorted(content.keys() ^ {*known, _EXAMPLES}):
             raise DataFileError(
                 f"{_WHERE}: expected the keys {', '.join(known)}; missing or unknown: {', '.join(wrong)}"
             )
-        main, arrays, sums = (content.pop(key) for key in ("main", "arrays", "sums"))
-        hints = field_hints(cls)
+        hints = {**field_hints(cls), "main": Any, "arrays": str, "sums": str, _EXAMPLES: Mapping[str, Example]}
         read: dict[str, Any] = {
             name: read_value(hints[name], from_plain(value, f"{_WHERE}.{name}"), f"{_WHERE}.{name}")
             for name, value in content.items()
         }
-        if not isinstance(main, str) or main not in read["values"]:
+        main, arrays, sums, examples = (read.pop(key) for key in ("main", "arrays", "sums", _EXAMPLES))
+        if main not in list(read["values"]):
             raise DataFileError(f"{_WHERE}.main: expected one of {', '.join(read['values'])}, got {brief(main)}")
         read["values"] = {main: read["values"][main], **read["values"]}  # JSON may have been written with sorted keys
-        arrays, sums = (read_value(str, text, f"{_WHERE}.{key}") for key, text in (("arrays", arrays), ("sums", sums)))
         _check_agreement(read)
-        found = _read_sums(unpack_arrays(sums, f"{_WHERE}.sums"))
-        return cls(
-            **read, items=unpack_arrays(arrays, f"{_WHERE}.arrays"), sums=found, examples=_read_examples(examples)
-        )
+        packed = unpack_arrays(sums, f"{_WHERE}.sums")
+        try:
+            known_sums = SumsByStatistic.from_arrays(packed)
+        except ValueError as error:
+            raise DataFileError(f"{_WHERE}.sums: {error}") from None
+        items = unpack_arrays(arrays, f"{_WHERE}.arrays")
+        return cls(**read, items=items, sums=known_sums, examples=Examples(examples))
 
     def __repr__(self) -> str:
         """Return three lines: the main statistic, the cases, and the notes."""
@@ -410,17 +410,3 @@ def _check_agreement(read: Mapping[str, Any]) -> None:
         )
     restarts = signature["settings"].get("restarts", 0)
     read_value(Annotated[int, at_least(0)], restarts, f"{_WHERE}.signature.settings.restarts")
-
-
-def _read_sums(arrays: Arrays) -> SumsByStatistic:
-    try:
-        return SumsByStatistic.from_arrays(arrays)
-    except ValueError as error:
-        raise DataFileError(f"{_WHERE}.sums: {error}") from None
-
-
-def _read_examples(data: object) -> Examples:
-    where = f"{_WHERE}.{_EXAMPLES}"
-    return Examples(
-        {item: read_value(Example, row, f"{where}.{item}") for item, row in read_mapping(data, where).items()}
-    )

@@ -12,7 +12,6 @@ from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.measurement.restarts import sums_of_restarts
-from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.two_way import template_groups
 from pytest_genderbias.statistics.inference.variance_shares import VarianceShare, score_table, variance_shares
 
@@ -54,8 +53,13 @@ def value_variance(measurement: Measurement, statistic: str | None = None) -> Va
     """
     name = measurement.statistic(statistic)
     try:
-        sums = _sums(measurement, name)
+        if measurement.restarts:
+            sums = sums_of_restarts(measurement.item_sums, name, measurement.restarts)
+        else:
+            sums = [measurement.item_sums(name)]
         first = sums[0]
+        if measurement.restarts and any(one.templates is None for one in sums):
+            raise UndefinedError(f"the {first.over} of restarts are not known by template; measure one of them")
         sources = [first.over, first.across.removesuffix(" in 1 template"), *([SEEDS] if len(sums) > 1 else [])]
         tables = [score_table(one) for one in sums]
         if len({table.shape for table in tables}) > 1:
@@ -66,15 +70,6 @@ def value_variance(measurement: Measurement, statistic: str | None = None) -> Va
         return ValueVariance(measurement.suite, measurement.model, name, tuple(variance_shares(table, sources)))
     except UndefinedError as error:
         return ValueVariance(measurement.suite, measurement.model, name, reason=str(error))
-
-
-def _sums(measurement: Measurement, statistic: str) -> list[ItemSums]:
-    if not measurement.restarts:
-        return [measurement.item_sums(statistic)]
-    sums = sums_of_restarts(measurement.item_sums, statistic, measurement.restarts)
-    if any(one.templates is None for one in sums):
-        raise UndefinedError(f"the {sums[0].over} of restarts are not known by template; measure one of them")
-    return sums
 
 
 def all_variances(measurements: Iterable[Measurement]) -> list[ValueVariance]:
