@@ -401,8 +401,7 @@ class _EntryGate:
         if self.differences:
             return self._not_comparable()
         allowed = self.allowed(self.old)
-        if allowed is not None:
-            check_breakable(allowed, statistic, measurement.statistics[statistic], self.old)
+        check_breakable(allowed, statistic, measurement.statistics[statistic], self.old)
         counted = baseline._counted_books()
         items = read_items(baseline.path, self.name, entry)
         gated = sum(other.comparisons for path in counted for other in read_book(path).values())

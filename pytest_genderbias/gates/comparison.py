@@ -27,7 +27,6 @@ from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.statistics.inference.intervals import FloatArray, holm, t_quantile
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
-from pytest_genderbias.statistics.inference.paired import Difference
 
 SCHEMA = 1  #: of :meth:`Comparison.to_dict` and :meth:`LeftOut.to_dict`
 UNDECIDED, SAME, WITHOUT_VALUE = "undecided", "the same", "no value"
@@ -81,8 +80,7 @@ def judge_against(
         return replace(judged(LESS_ABLE, bound, text, advice=advice), name=label or "")
     old = reference.values.get(name)
     allowed = allows.resolve(None if old is None else measurement.statistics[name].distance(old))
-    if allowed is not None:
-        check_breakable(allowed, name, measurement.statistics[name], old, same)
+    check_breakable(allowed, name, measurement.statistics[name], old, same)
     weights = reference.signature["model"].get("fingerprint") if same else None
     other = Reference(
         reference.model, old, reference, correction=correction, fingerprint=weights, same=same, retraining=retraining
@@ -227,16 +225,13 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
                 yield replace(row, better=WITHOUT_VALUE)
             continue
         try:
-            yield _with_items(row, Pair.of(other, name, first, old).difference())
+            difference = Pair.of(other, name, first, old).difference()
+            same = {key: getattr(difference, key) for key in ("low", "high", "over", "items", "moved", "method")}
+            p = min(1.0, 2 * min(difference.p, difference.p_better))
+            yield replace(row, worsening=difference.value, p=p, **same)
         except UndefinedError as error:
             if main:  # any other is a control or a p value, which the main table has
                 yield _without_items(row, worse, other, str(error), bool(first.restarts or other.restarts))
-
-
-def _with_items(row: Comparison, difference: Difference) -> Comparison:
-    same = {name: getattr(difference, name) for name in ("low", "high", "over", "items", "moved", "method")}
-    p = min(1.0, 2 * min(difference.p, difference.p_better))
-    return replace(row, worsening=difference.value, p=p, **same)
 
 
 def _without_items(row: Comparison, worse: float, other: Measurement, why: str, over_restarts: bool) -> Comparison:

@@ -533,7 +533,7 @@ def make_judgement(
         advice: what to do, in words.
         command: what to type.
         interval: the bounds that decided.
-        over: what varies between them.
+        over: what varies between them; what the interval says by default.
         settled_by: what would decide where they do not.
         p: p value of the hypothesis that the statistic is not worse than allowed.
         tests: number of comparisons that the bounds hold for together.
@@ -546,6 +546,7 @@ def make_judgement(
     """
     value = measurement.values[statistic]
     low, high = (None, None) if interval is None else (interval.low, interval.high)
+    over = over or ("" if interval is None else interval.over)
     figures = {"the difference": difference, "p": p, "the lower bound": low, "the upper bound": high}
     if what := _not_a_number(statistic, value, code, figures):
         code, interval, movement, advice, command = NO_VALUE, None, None, "", ""
@@ -561,27 +562,11 @@ def make_judgement(
         *advice_paragraphs(advice, command),
     ]
     known = [*details, *_about_value(measurement, statistic), *_records(measurement, moved)]
-    return Judgement(
-        measurement.suite,
-        measurement.model,
-        statistic,
-        value,
-        interval,
-        measurement.n,
-        measurement.n_total,
-        bound,
-        code,
-        tuple(shown),
-        tuple(one if one.is_command else replace(one, text=shortened(one.text)) for one in known),
-        over,
-        settled_by,
-        p,
-        tests,
-        difference,
-        null=measurement.null.get(statistic),
-        facts=facts,
-        movement=movement,
-    )
+    of = measurement.suite, measurement.model, statistic, value, interval, measurement.n, measurement.n_total
+    cut = tuple(one if one.is_command else replace(one, text=shortened(one.text)) for one in known)
+    null = measurement.null.get(statistic)
+    judgement = Judgement(*of, bound, code, tuple(shown), cut, over, settled_by, p, tests, difference)
+    return replace(judgement, null=null, facts=facts, movement=movement)
 
 
 def _subject(code: str, suite: str, model: str) -> str:

@@ -232,7 +232,11 @@ def _judge(measurement: Measurement, limit: Limit, name: str, generalise: bool) 
     elif code == TOO_FEW:
         settled = _settled_by(measurement, name, bounds, value, (least, most))
         headline = f"{figure}, which does not decide whether it is {bound}"
-        advice = f"to decide: {settled}{_how_to_set(settled)}"
+        advice = f"to decide: {settled}"
+        if settled.startswith("all ") and " cases" in settled:
+            advice += ": leave out 'limit' and --bias-limit"
+        elif number := re.match(r"about ([\d,]+) cases", settled):
+            advice += f": limit: {number[1].replace(',', '')} in its settings, or --bias-limit"
     else:
         missed, surely = max(least - value, value - most), max(least - bounds.high, bounds.low - most)
         headline = f"{figure}, expected {bound}: missed by {missed:.3g}"
@@ -240,16 +244,8 @@ def _judge(measurement: Measurement, limit: Limit, name: str, generalise: bool) 
         advice = "fix the model, or change the limit"
     remarks = () if code == WITHIN else worst_items(measurement, name)
     return make_judgement(
-        measurement, name, code, bound, headline, remarks, advice, interval=bounds, over=bounds.over, settled_by=settled
+        measurement, name, code, bound, headline, remarks, advice, interval=bounds, settled_by=settled
     )
-
-
-def _how_to_set(settled: str) -> str:
-    """Return how to score as many cases as would decide; an empty text where it is not cases that would."""
-    if settled.startswith("all ") and " cases" in settled:
-        return ": leave out 'limit' and --bias-limit"
-    number = re.match(r"about ([\d,]+) cases", settled)
-    return "" if number is None else f": limit: {number[1].replace(',', '')} in its settings, or --bias-limit"
 
 
 def worst_items(measurement: Measurement, statistic: str) -> tuple[Paragraph, ...]:
@@ -328,12 +324,12 @@ def _settled_by(
 
 
 def check_breakable(
-    margin: Allowed, statistic: str, about: Statistic, value: float | None = None, same: bool = False
+    margin: Allowed | None, statistic: str, about: Statistic, value: float | None = None, same: bool = False
 ) -> None:
     """Refuse a margin that no value of a statistic can exceed.
 
     Args:
-        margin: the margin as a number.
+        margin: the margin as a number; ``None`` without one.
         statistic: name of the statistic.
         about: the statistic.
         value: what is compared with; ``None`` where it is not known yet. From the worst value nothing can be worse,
@@ -351,6 +347,8 @@ def check_breakable(
     pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can
     worsen by at most 0.2; write a smaller one, or a limit
     """
+    if margin is None:
+        return
     best, worst = about.distances
     room = worst - (best if value is None else about.distance(value))
     if same:
