@@ -35,7 +35,7 @@ from pytest_genderbias.gates.sensitivity import spread_of
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import EARLIER, RESTART, name_in_restart, restarts_of
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic, sums_or_reason
 from pytest_genderbias.text.printable import counted
 
@@ -180,10 +180,11 @@ def _joined(
     entries: dict[str, Entry] = {}
     count = 0
     for name, now in measurement.values.items():
-        then, new = _restart_values(before, values, name), restarts_of(measurement.items, name)
-        if now is None or then is None:
+        then, new, value = restarts_of(before.items, name), restarts_of(measurement.items, name), values.get(name)
+        if now is None or (then is None and value is None):
             means[name] = None
             continue
+        then = np.array([value], dtype=np.float64) if then is None else then
         new = np.array([]) if only_stored else np.array([now]) if new is None else new
         both = np.concatenate([then, new])
         items[RESTART + name], means[name], count = both, float(both.mean()), len(both)
@@ -201,11 +202,6 @@ def _with_restarts(measurement: Measurement, count: int) -> dict[str, Any]:
     """Return the signature of a measurement over so many restarts."""
     settings = {**measurement.signature["settings"], "restarts": count}
     return {**measurement.signature, "settings": settings}
-
-
-def _restart_values(before: StoredItems, values: Mapping[str, float | None], name: str) -> FloatArray | None:
-    known, value = restarts_of(before.items, name), values.get(name)
-    return known if known is not None else None if value is None else np.array([value])
 
 
 def _sums_of_both(measurement: Measurement, before: StoredItems, name: str, then: int, now: int) -> dict[str, Entry]:

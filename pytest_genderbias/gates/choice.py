@@ -102,14 +102,11 @@ def read_rule(rule: Mapping[str, object]) -> Rule:
         )
     if not isinstance(within, Mapping):
         raise SettingError(f"within should be a mapping of figures and shares, as perplexity: 5%, got {within!r}")
-    return Rule(figure, wanted, {str(name): _limit(str(name), share) for name, share in within.items()})
-
-
-def _limit(name: str, written: object) -> float:
-    share = share_of(written)
-    if share is None:
-        raise SettingError(f"within should have shares of 0 or more, as {name}: 5%, got {brief(written)}")
-    return share
+    shares = {str(name): share for name, written in within.items() if (share := share_of(written)) is not None}
+    for name, written in within.items():
+        if str(name) not in shares:
+            raise SettingError(f"within should have shares of 0 or more, as {name}: 5%, got {brief(written)}")
+    return Rule(figure, wanted, shares)
 
 
 def why_out(point: TriedPoint, rule: Rule) -> str:
@@ -150,13 +147,12 @@ def choose_point(points: Sequence[TriedPoint], rule: Rule) -> int | None:
         (1, None)
     """
     means = {n: point.mean for n, point in enumerate(points) if not why_out(point, rule)}
-    ranks = {n: _rank(mean, rule) for n, mean in means.items() if mean is not None}
+    ranks = {
+        n: {LOWEST: mean, HIGHEST: -mean, NEAREST: abs(mean - rule.neutral)}[rule.wanted]
+        for n, mean in means.items()
+        if mean is not None
+    }
     return min(ranks, key=ranks.__getitem__, default=None)
-
-
-def _rank(mean: float, rule: Rule) -> float:
-    """Return what is lowest for the best point."""
-    return {LOWEST: mean, HIGHEST: -mean, NEAREST: abs(mean - rule.neutral)}[rule.wanted]
 
 
 @dataclass(frozen=True)

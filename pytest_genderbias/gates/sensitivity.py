@@ -9,7 +9,7 @@ error over items. ``docs/evidence/retraining.md`` describes the trainings.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -115,17 +115,30 @@ def what_would_help(measurement: Measurement, statistic: str, most: float, tests
         most: the growth that a gate has to see.
         tests: number of comparisons that its bounds hold for together.
     """
-    helps = [
-        f"{seen.in_words} with {k} restarts"
-        for k, seen in _with_restarts(measurement, statistic, tests)
-        if seen.growth <= most
+    value, known = measurement.values[statistic], restarts_of(measurement.items, statistic)
+    retraining, stored = retraining_of(measurement, statistic), spread_of(measurement.items, statistic)
+    spread = retraining.spread if stored is None else stored.spread
+    helps = []
+    for k in _RESTARTS:
+        if spread and value is not None and (known is None or k > len(known)):
+            with suppress(UndefinedError):
+                restarts = restarts_like(value, spread, k)
+                seen = _over_restarts(
+                    measurement, statistic, _unit(measurement, statistic, retraining), restarts, tests
+                )
+                helps += [f"{seen.in_words} with {k} restarts"] if seen.growth <= most else []
+    no_bias = {statistic, "accuracy", "perplexity", *(about.mistakes for about in measurement.statistics.values())}
+    others = {
+        name: seen_by(measurement, name, tests)
+        for name, about in measurement.statistics.items()
+        if name not in no_bias and not about.no_gate and measurement.values.get(name) is not None
+    }
+    enough = [
+        (seen.growth, f"{seen.in_words} with the statistic {name}")
+        for name, seen in others.items()
+        if seen is not None and seen.size < _room(measurement, name) and seen.growth <= most
     ]
-    others = [(name, seen) for name, seen in _others(measurement, statistic, tests) if seen.growth <= most]
-    helps += [
-        f"{seen.in_words} with the statistic {name}"
-        for name, seen in sorted(others, key=lambda pair: pair[1].growth)[:1]
-    ]
-    return helps
+    return helps + [text for _, text in sorted(enough, key=lambda pair: pair[0])[:1]]
 
 
 def _over_items(
@@ -139,18 +152,14 @@ def _over_items(
     paired, beyond, spread = retraining.paired, retraining.beyond, retraining.spread
     if paired is None or beyond is None or spread is None or measurement.intervals[statistic] is None:
         raise UndefinedError("no interval over items")
-    level, freedom = Correction(tests).level, max(1.0, _units(measurement, statistic) - 1.0)
+    sums = measurement.item_sums(statistic)
+    units = sums.labels if sums.clusters is None else sums.clusters  # which a comparison would pair
+    level, freedom = Correction(tests).level, max(1.0, len(np.unique(units)) - 1.0)
     margin, of_two = 0.0 if allowed is None else allowed.amount, math.sqrt(2)  # a difference has twice the variance
     error = paired * NORMAL / t_quantile(ONE_SIDED, freedom)  # half the width of its bounds over t
     size = seen_over_items(error, of_two * beyond, freedom, level, tolerance=margin, trainings=of_two * spread)
     red = margin + math.hypot(t_quantile(level, freedom) * error, t_quantile(level, math.inf) * of_two * beyond)
     return Seen(size, unit, red, retraining.source)
-
-
-def _units(measurement: Measurement, statistic: str) -> int:
-    """Return the number of items that a comparison would pair, or of clusters where items have them."""
-    sums = measurement.item_sums(statistic)
-    return len(np.unique(sums.labels if sums.clusters is None else sums.clusters))
 
 
 def _over_restarts(
@@ -177,31 +186,6 @@ def _unit(measurement: Measurement, statistic: str, retraining: Retraining) -> f
     value, about = measurement.values[statistic], measurement.statistics[statistic]
     unit = max(0.0 if value is None else about.distance(value), retraining.unit or 0.0)
     return unit if unit > FLOAT_NOISE else 0.0
-
-
-def _with_restarts(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[int, Seen]]:
-    """Yield what more restarts would see, if the spread is what is known of it."""
-    value, known = measurement.values[statistic], restarts_of(measurement.items, statistic)
-    retraining = retraining_of(measurement, statistic)
-    unit = _unit(measurement, statistic, retraining)
-    seen = spread_of(measurement.items, statistic)
-    spread = retraining.spread if seen is None else seen.spread
-    for k in _RESTARTS:
-        if spread and value is not None and (known is None or k > len(known)):
-            with suppress(UndefinedError):
-                yield k, _over_restarts(measurement, statistic, unit, restarts_like(value, spread, k), tests)
-
-
-def _others(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[str, Seen]]:
-    tasks = {about.mistakes for about in measurement.statistics.values()} | {
-        "accuracy",
-        "perplexity",
-    }  # which are no bias
-    for name, about in measurement.statistics.items():
-        if name not in {statistic, *tasks} and not about.no_gate and measurement.values.get(name) is not None:
-            seen = seen_by(measurement, name, tests)
-            if seen is not None and seen.size < _room(measurement, name):
-                yield name, seen
 
 
 def _room(measurement: Measurement, statistic: str) -> float:
@@ -275,9 +259,10 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
         measurement: of one checkpoint or of restarts.
         statistic: name of a statistic of the measurement.
     """
-    kind = kind_of(measurement)
+    kind, wide = kind_of(measurement), measurement.signature["settings"].get(ITEMS_KEY) == WIDE
+    suite = f"{measurement.suite} {WIDE}" if wide else measurement.suite  # a wide set of items has rows of its own
     tables = [table for table in _tables() if table.kind == kind]
-    rows = [(table, table.suites.get(_set_of_items(measurement), {}).get(statistic, {})) for table in tables]
+    rows = [(table, table.suites.get(suite, {}).get(statistic, {})) for table in tables]
     table, row = max(rows, key=lambda pair: pair[1].get("spread", 0.0), default=(None, {}))
     if table is not None and "spread" in row:
         source = f"packaged: {row.get('trainings', table.trainings)} trainings of {table.base}"
@@ -289,7 +274,9 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
         source = f"packaged default for {kind}s: {table.trainings} trainings of {table.base}, other suites"
         figures = table.default
     scale = 1.0 if row.get("absolute") else standard_error(measurement, statistic)
-    spread, paired, beyond = (_times(scale, figures[name]) for name in FIGURES)
+    spread, paired, beyond = (
+        None if scale is None or ratio is None else scale * ratio for ratio in (figures[name] for name in FIGURES)
+    )
     if (log_odds := row.get("log_odds")) is not None and measurement.values[statistic] is not None:
         spread = beyond = _moved_share(measurement, statistic, log_odds)
     if table is not None and table.cases and beyond is not None and spread is not None:
@@ -303,12 +290,6 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     abilities = _spread_of_abilities(measurement, tables)
     freedom = min((one.trainings for one in tables or _tables()), default=math.inf) - 1
     return Retraining(spread, paired, beyond, unit, source, "spread" in row, abilities, freedom, prior)
-
-
-def _set_of_items(measurement: Measurement) -> str:
-    """Return the name of a suite in the tables; the wide set of a suite has rows of its own."""
-    wide = measurement.signature["settings"].get(ITEMS_KEY) == WIDE
-    return f"{measurement.suite} {WIDE}" if wide else measurement.suite
 
 
 def _moved_share(measurement: Measurement, statistic: str, log_odds: float) -> float:
@@ -398,16 +379,13 @@ def standard_error(measurement: Measurement, statistic: str) -> float | None:
     """
     interval = measurement.intervals[statistic]
     if measurement.restarts and (interval is None or interval.over in REPETITIONS):
-        return _error_of_restarts(measurement, statistic)
+        try:
+            restarts = sums_of_restarts(measurement.item_sums, statistic, measurement.restarts)
+            each = [_jackknife(sums) for sums in restarts]
+        except UndefinedError:
+            return None
+        return float(np.mean(each)) if np.isfinite(each).all() else None
     return None if interval is None else (interval.high - interval.low) / 2 / NORMAL
-
-
-def _error_of_restarts(measurement: Measurement, statistic: str) -> float | None:
-    try:
-        each = [_jackknife(sums) for sums in sums_of_restarts(measurement.item_sums, statistic, measurement.restarts)]
-    except UndefinedError:
-        return None
-    return float(np.mean(each)) if np.isfinite(each).all() else None
 
 
 def _jackknife(sums: ItemSums) -> float:
@@ -417,10 +395,6 @@ def _jackknife(sums: ItemSums) -> float:
     rows = sums.by_cluster()
     without = rows.value(np.asarray(rows.sums, dtype=np.float64).sum(axis=0) - rows.sums)
     return float(np.sqrt((len(without) - 1) * np.var(without)))
-
-
-def _times(scale: float | None, ratio: float | None) -> float | None:
-    return None if scale is None or ratio is None else scale * ratio
 
 
 @cache

@@ -117,14 +117,17 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
         warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
         notes = [doubt, *notes]
     main = next(iter(answers.values()))
+    in_text = any(isinstance(question.query, Replies) for question in plan.questions.values())
+    # Measurements of different ways to ask a system that answers in text are never compared.
+    way = {"asked": _REPLIES if in_text else _FIRST_TOKENS} if model.can(REPLIES) else {}
     left_out = dict.fromkeys(plan.questions.keys() - answers.keys(), "not asked: the gates were decided without it")
-    signature = {
+    signature: dict[str, Any] = {
         "suite": suite.name,
         "digest": suite.digest,
         "definition": suite.family.definition,
         "settings": {"seed": settings.seed, **signed_options(suite.family.options, plan.options)},
         "sample": _sample(main, settings.seed),
-        "data": {**_digests(plan, answers), **summary.data, **_way_asked(plan, model)},
+        "data": {**_digests(plan, answers), **summary.data, **way},
         "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details, **_text_ends(plan, model)},
         "versions": versions(),
     }
@@ -359,14 +362,6 @@ def _drawn(plan: Plan, role: str, statistic: str) -> str:
         return ""
     drawn = about.drawn(plan.options, role) or ("head" if plan.trains else "")
     return drawn or (_REPLIES if isinstance(next(iter(plan.questions.values())).query, Replies) else "")
-
-
-def _way_asked(plan: Plan, model: Model) -> dict[str, str]:
-    """Return what a system that answers in text was asked for: measurements of different ways are never compared."""
-    if not model.can(REPLIES):
-        return {}
-    in_text = any(isinstance(question.query, Replies) for question in plan.questions.values())
-    return {"asked": _REPLIES if in_text else _FIRST_TOKENS}
 
 
 def _sample(main: Answer, seed: int) -> dict[str, Any]:

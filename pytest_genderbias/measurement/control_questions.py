@@ -71,7 +71,11 @@ class AskedAbilities:
         unable = next((one.unable for one in abilities if one.unable), "")
         why = unable or _why_not_alive(next(iter(asked.answers.values())))
         own = sorted(read_controls(path).name for path in setting.files)
-        notes = (*measurement.notes, *_notes_on_files(own, [one.name for one in of_role]))
+        notes, kinds = measurement.notes, [one.name for one in of_role]
+        if own and not {*own} & {*kinds}:  # others decided
+            others = f"the packaged {' and '.join(kinds)}" if kinds else "those of the suite"
+            asked_of_file = f"ability: no control items of the file were asked ({', '.join(own)})"
+            notes = (*notes, f"{asked_of_file}; such a model is asked {others} here")
         unasked = "" if abilities or role.kind == TEXT else f"{role.text} is asked no control items"
         able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
         return able.without_values(why) if why else able
@@ -107,19 +111,6 @@ def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
         yield task
     if gender and plan.suite.family.asks_gender(plan.suite.body, plan.options):
         yield gender
-
-
-def _notes_on_files(own: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """Return a note where the user's files hold no control items of a kind that was asked, so that others decided.
-
-    Args:
-        own: the kinds that the files hold.
-        asked: the kinds that were asked.
-    """
-    if not own or set(own) & set(asked):
-        return []
-    others = f"the packaged {' and '.join(asked)}" if asked else "those of the suite"
-    return [f"ability: no control items of the file were asked ({', '.join(own)}); such a model is asked {others} here"]
 
 
 def ability_of(controls: Controls, model: Model, asked: Query | None, settings: ScoreSettings) -> Ability:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -138,13 +137,9 @@ def _sums_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, F
     return labels[filled], pairs[filled]
 
 
-def _third_by_first(sums: FloatArray) -> FloatArray:
-    """Return the mean of y of each unit, of sums that begin with 1, x and y."""
-    return np.asarray(sums[..., 2] / sums[..., 0])
-
-
-def _second_by_first(sums: FloatArray) -> FloatArray:
-    return np.asarray(sums[..., 1] / sums[..., 0])
+def _by_first(column: int) -> Callable[[FloatArray], FloatArray]:
+    """Return the function that divides a column of the sums of each unit by their first one."""
+    return lambda sums: np.asarray(sums[..., column] / sums[..., 0])
 
 
 def _association(sums: FloatArray) -> FloatArray:
@@ -155,17 +150,12 @@ def _association(sums: FloatArray) -> FloatArray:
 def _of(place: str) -> Callable[..., Any]:
     """Return a function of another module, ``MODULE:NAME``, which is imported at the first call."""
 
+    module, _, name = place.partition(":")
+
     def function(*arguments: Any) -> Any:
-        return _reach(place)(*arguments)
+        return vars(import_module(f"pytest_genderbias.statistics.{module}"))[name](*arguments)
 
     return function
-
-
-@cache
-def _reach(place: str) -> Callable[..., Any]:
-    module, _, name = place.partition(":")
-    found: Callable[..., Any] = vars(import_module(f"pytest_genderbias.statistics.{module}"))[name]
-    return found
 
 
 #: All combiners by name. Stored files contain these names, so never give a name another meaning.
@@ -177,11 +167,11 @@ COMBINERS: dict[str, Combiner] = {
     "mean_absolute_over_templates": Combiner(_plain(_ratio), ratio=True, by_unit=_mean_absolute_by_unit, after="mean"),
     "pearson_over_templates": Combiner(_plain(pearson_of_sums), by_unit=_products_by_unit, after="pearson"),
     "slope_over_templates": Combiner(_plain(slope_of_sums), by_unit=_products_by_unit, after="slope"),
-    "pearson": Combiner(_plain(pearson_of_sums), own=_third_by_first),
-    "slope": Combiner(_plain(slope_of_sums), own=_third_by_first),
+    "pearson": Combiner(_plain(pearson_of_sums), own=_by_first(2)),
+    "slope": Combiner(_plain(slope_of_sums), own=_by_first(2)),
     "effect_size": Combiner(_plain(_of("association:effect_size_of_sums")), own=_association),
-    "deviation": Combiner(_plain(_of("cooccurrence:deviation_of_sums")), own=_second_by_first),
-    "block_slope": Combiner(_plain(_of("cooccurrence:slope_of_block_sums")), own=_third_by_first),
+    "deviation": Combiner(_plain(_of("cooccurrence:deviation_of_sums")), own=_by_first(1)),
+    "block_slope": Combiner(_plain(_of("cooccurrence:slope_of_block_sums")), own=_by_first(2)),
     "perplexity": Combiner(_plain(_of("perplexity:perplexity_of_sums")), own=_of("perplexity:perplexity_of_sums")),
     "f1": Combiner(_plain(_of("coreference_scores:f1_of_sums")), own=_of("coreference_scores:f1_of_sums")),
     "f1_gap": Combiner(_plain(_of("coreference_scores:f1_gap_of_sums"))),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -185,16 +186,9 @@ def _logits(features: SingleArray, weights: SingleArray) -> SingleArray:
     return logits.reshape(*features.shape[:2], labellings, columns).transpose(2, 0, 1, 3)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """A batch of each of A training sets and S seeds: features, (A, S, size, d + 1), and targets, (A, S, R, C, size).
-
-    ``share``, (A, 1, 1, 1, size): 1 / the number of examples in the batch of a training set, 0 beyond its end.
-    """
-
-    x: SingleArray
-    target: SingleArray
-    share: SingleArray
+#: A batch of each of A training sets and S seeds: features, (A, S, size, d + 1); targets, (A, S, R, C, size); and 1 /
+#: the number of examples in the batch of a training set, 0 beyond its end, (A, 1, 1, 1, size).
+_Batch: TypeAlias = tuple[SingleArray, SingleArray, SingleArray]
 
 
 class _Examples:
@@ -226,58 +220,20 @@ class _Examples:
         inside = np.arange(positions.shape[1]) < lengths[:, None]
         share = (inside / lengths[:, None]).astype(np.float32)
         target = np.ascontiguousarray(self._codes[self._labels[:, rows]].transpose(1, 2, 0, 4, 3))
-        return _Batch(self._features[rows], target, share[:, None, None, None])
+        return self._features[rows], target, share[:, None, None, None]
 
 
-def _to_residuals(logits: SingleArray, batch: _Batch) -> None:
-    """Replace logits (A, S, R, C, size) in place by the gradient of the mean cross entropy with respect to them."""
+def _to_residuals(logits: SingleArray, target: SingleArray) -> None:
+    """Replace logits (A, S, R, C, size) in place by the gradient of the cross entropy of each example."""
     if logits.shape[3] == 1:  # sigmoid(2 z) - y, for y = 0, 1
         np.tanh(logits, logits)
-        logits -= batch.target
+        logits -= target
         logits *= np.float32(0.5)
     else:
         logits -= logits.max(axis=3, keepdims=True)
         np.exp(logits, logits)
         logits /= logits.sum(axis=3, keepdims=True)
-        logits -= batch.target
-    logits *= batch.share
-
-
-class _View:
-    """The probes of a stack from training set ``start`` on: those that have a batch left in the epoch."""
-
-    def __init__(self, stack: _Stack, start: int, training: ProbeTraining) -> None:
-        sets, seeds, labellings, columns, width = stack.weights[start:].shape
-        self.shape = sets, seeds, labellings, columns
-        self.weights, self.gradient = (
-            array[start:].reshape(sets, seeds, labellings * columns, width) for array in (stack.weights, stack.gradient)
-        )
-        arrays = (stack.weights, stack.mean, stack.square, stack.gradient, stack.change)
-        self.flat = [array[start:].reshape(sets, -1) for array in arrays]
-        self.beta1, self.beta2 = np.float32(training.beta1), np.float32(training.beta2)
-        self.decay = np.float32(1 - training.learning_rate * training.weight_decay)
-
-    def step(self, batch: _Batch, rate: SingleArray, floor: SingleArray) -> None:
-        """Take one AdamW step. ``rate`` and ``floor``, (sets, 1), depend on the number of steps that a probe has taken.
-
-        With the moments scaled by 1 / (1 - beta), m <- beta1 m + g and v <- beta2 v + g g, the step is
-        w <- (1 - lr decay) w - rate m / (sqrt(v) + floor).
-        """
-        logits = np.matmul(self.weights, batch.x.swapaxes(2, 3))
-        _to_residuals(logits.reshape(*self.shape, -1), batch)
-        np.matmul(logits, batch.x, self.gradient)
-        weights, mean, square, gradient, change = self.flat
-        mean *= self.beta1
-        mean += gradient
-        square *= self.beta2
-        gradient *= gradient
-        square += gradient
-        np.sqrt(square, change)
-        change += floor
-        np.divide(mean, change, change)
-        change *= rate
-        weights *= self.decay
-        weights -= change
+        logits -= target
 
 
 class _Stack:
@@ -308,15 +264,43 @@ class _Stack:
         steps = np.arange(positions.shape[1])
         rates, floors = _bias_corrections(self.taken + steps[:, None] + 1, training)
         starts = np.searchsorted(batches, steps, side="right").tolist()
-        views = {start: _View(self, start, training) for start in set(starts)}
         for step, start in enumerate(starts):
             batch = examples.batch(positions[start:, step], lengths[start:, step])
-            views[start].step(batch, rates[step, start:], floors[step, start:])
+            self._step(start, batch, rates[step, start:], floors[step, start:], training)
         self.taken = self.taken + batches
+
+    def _step(self, start: int, batch: _Batch, rate: SingleArray, floor: SingleArray, training: ProbeTraining) -> None:
+        """Take one AdamW step of the probes from training set ``start`` on, those that have a batch left in the epoch.
+
+        ``rate`` and ``floor``, (sets, 1), depend on the number of steps that a probe has taken. With the moments scaled
+        by 1 / (1 - beta), m <- beta1 m + g and v <- beta2 v + g g, the step is
+        w <- (1 - lr decay) w - rate m / (sqrt(v) + floor).
+        """
+        x, target, share = batch
+        sets, seeds, labellings, columns, width = self.weights[start:].shape
+        together = sets, seeds, labellings * columns, width
+        logits = np.matmul(self.weights[start:].reshape(together), x.swapaxes(2, 3))
+        by_labelling = logits.reshape(sets, seeds, labellings, columns, -1)
+        _to_residuals(by_labelling, target)
+        by_labelling *= share
+        np.matmul(logits, x, self.gradient[start:].reshape(together))
+        arrays = (self.weights, self.mean, self.square, self.gradient, self.change)
+        weights, mean, square, gradient, change = (array[start:].reshape(sets, -1) for array in arrays)
+        mean *= np.float32(training.beta1)
+        mean += gradient
+        square *= np.float32(training.beta2)
+        gradient *= gradient
+        square += gradient
+        np.sqrt(square, change)
+        change += floor
+        np.divide(mean, change, change)
+        change *= rate
+        weights *= np.float32(1 - training.learning_rate * training.weight_decay)
+        weights -= change
 
 
 def _bias_corrections(taken: IntArray, training: ProbeTraining) -> tuple[SingleArray, SingleArray]:
-    """Return rate and floor of the step (see :meth:`_View.step`) with number ``taken``, shape (..., 1)."""
+    """Return rate and floor of the step (see :meth:`_Stack._step`) with number ``taken``, shape (..., 1)."""
     t = taken[..., None]
     scale = np.sqrt((1 - training.beta2**t) / (1 - training.beta2))
     rate = training.learning_rate * (1 - training.beta1) / (1 - training.beta1**t) * scale

@@ -63,7 +63,8 @@ def hits_and_trials_of(counts: ArrayLike, rate: Rate) -> tuple[FloatArray, Float
         >>> hits[0].tolist(), trials[0].tolist()
         ([1.0, 1.0], [2.0, 4.0])
     """
-    return rate_parts(*np.moveaxis(np.asarray(counts, dtype=np.float64), -3, 0), rate)
+    right, gold, predicted = np.moveaxis(np.asarray(counts, dtype=np.float64), -3, 0)
+    return rate_parts(right, gold, predicted, rate)
 
 
 def absolute_gaps_of_counts(

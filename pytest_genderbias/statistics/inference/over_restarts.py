@@ -232,12 +232,12 @@ def _compare(
         return _of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(sides[1]), 0, _SAME)
     if root and _is_higher(distance):
         return _on_squares(sides, tolerance, level, prior, method)
-    errors = _Errors.of(sides, prior)
-    if errors.of_change <= nothing:
+    of_means, error, freedom = _errors(sides, prior)
+    if error <= nothing:
         raise UndefinedError(_NO_SPREAD)
-    reaches = [t_quantile((1 + level) / 2, freedom) * error for error, freedom in errors.of_means]
+    reaches = [t_quantile((1 + level) / 2, freedom_of_mean) * reach for reach, freedom_of_mean in of_means]
     lines = [_Line.at(middle, reach, distance) for middle, reach in zip((before, after), reaches, strict=True)]
-    bounds_of = partial(t_bounds, error=errors.of_change, freedom=errors.freedom, level=level)
+    bounds_of = partial(t_bounds, error=error, freedom=freedom, level=level)
     bounds = _of_lines(lines, (before, after), {1.0: bounds_of, -1.0: bounds_of}, tolerance)
     method += "" if prior is None else _MODERATED
     moved = 0 if len(sides[1]) == 1 and abs(after - before) <= nothing else len(sides[1])
@@ -249,32 +249,19 @@ def _nothing(sides: _Sides) -> float:
     return _NOTHING * max(1.0, *(float(np.abs(values).max()) for values in sides))
 
 
-@dataclass(frozen=True)
-class _Errors:
-    """Standard errors over restarts, with degrees of freedom.
+def _errors(sides: _Sides, prior: Prior | None) -> tuple[list[tuple[float, float]], float, float]:
+    """Return the standard error of the mean of each side with its degrees of freedom, and the error of the difference
+    (or the sum) of the means with its degrees of freedom.
 
-    Attributes:
-        of_means: error and freedom of the mean of each side.
-        of_change: error of the difference of the means, and of their sum.
-        freedom: its degrees of freedom.
+    A side of one value has the spread of the other: it is one more restart of the same training.
     """
-
-    of_means: tuple[tuple[float, float], ...]
-    of_change: float
-    freedom: float
-
-    @classmethod
-    def of(cls, sides: _Sides, prior: Prior | None) -> _Errors:
-        """Estimate the errors. A side of one value has the spread of the other: it is one more restart of the same
-        training.
-        """
-        several = [values for values in sides if len(values) > 1] or [sides[0]]
-        spreads = [_spread(values, prior) for values in several]
-        squares = [variance / len(values) for values, (variance, _) in zip(sides, 2 * spreads, strict=False)]
-        freedoms = [freedom for _, freedom in 2 * spreads][:2]
-        of_means = tuple((square**0.5, freedom) for square, freedom in zip(squares, freedoms, strict=True))
-        together = spreads[0][1] if len(several) == 1 else _satterthwaite(squares, freedoms, several, prior)
-        return cls(of_means, sum(squares) ** 0.5, together)
+    several = [values for values in sides if len(values) > 1] or [sides[0]]
+    spreads = [_spread(values, prior) for values in several]
+    squares = [variance / len(values) for values, (variance, _) in zip(sides, 2 * spreads, strict=False)]
+    freedoms = [freedom for _, freedom in 2 * spreads][:2]
+    of_means = [(square**0.5, freedom) for square, freedom in zip(squares, freedoms, strict=True)]
+    together = spreads[0][1] if len(several) == 1 else _satterthwaite(squares, freedoms, several, prior)
+    return of_means, sum(squares) ** 0.5, together
 
 
 def _spread(values: FloatArray, prior: Prior | None) -> tuple[float, float]:

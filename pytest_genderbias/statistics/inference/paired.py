@@ -431,10 +431,10 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
         totals = then + rng.integers(2, size=(size, items)).astype(kind) @ step
         exchanged.append(pair.bad_now(totals) - pair.bad_then(then + now - totals))
         weights = _weights(rng, size, items).astype(kind)
-        resampled = tuple(np.asarray(weights @ sums, dtype=np.float64) for sums in (pair.then, pair.now))
-        drawn.append(pair.bad_now(resampled[1]) - pair.bad_then(resampled[0]))
+        again_then, again_now = (np.asarray(weights @ sums, dtype=np.float64) for sums in (pair.then, pair.now))
+        drawn.append(pair.bad_now(again_now) - pair.bad_then(again_then))
         if pair.crossed is not None:
-            redrawn.append(_with_templates_redrawn(pair, resampled, rng))
+            redrawn.append(_with_templates_redrawn(pair, (again_then, again_now), rng))
     chances = [np.concatenate(exchanged), _about_its_mean(np.concatenate(drawn))]
     if redrawn:
         chances.append(_about_its_mean(np.concatenate(redrawn)) * _few_templates(pair.n_templates, level))
