@@ -19,7 +19,7 @@ from typing import Annotated
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
-from pytest_genderbias.gates.book_places import MOST_BYTES, Place, UrlPath, content_of, read_place, short_digest
+from pytest_genderbias.gates.book_places import MOST_BYTES, Place, is_missing, read_place, short_digest
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
     ContradictionError,
@@ -32,7 +32,7 @@ from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
-from pytest_genderbias.text.plain_files import as_text, parse_json, read_whole, reason
+from pytest_genderbias.text.plain_files import as_text, parse_json, reason
 from pytest_genderbias.text.schema import Count, NotNegative, Rule, read_value
 
 SCHEMA = 1
@@ -99,17 +99,8 @@ class BaselineEntry:
         """The anchor; the entry itself is its anchor until its values change."""
         if self.anchor is not None:
             return self.anchor
-        return BaselineEntry(
-            digest=self.digest,
-            definition=self.definition,
-            settings=self.settings,
-            data=self.data,
-            sample=self.sample,
-            model={"fingerprint": self.model.get("fingerprint")},
-            values=self.values,
-            items_sha256=self.items_sha256,
-            date=self.date,
-        )
+        known = {**self.signature, "values": self.values, "items_sha256": self.items_sha256, "date": self.date}
+        return BaselineEntry(**known, model={"fingerprint": self.model.get("fingerprint")})  # type: ignore[arg-type]
 
     @property
     def has_left_anchor(self) -> bool:
@@ -125,26 +116,18 @@ class BaselineEntry:
     def to_dict(self) -> dict[str, object]:
         """Return the entry as the JSON file has it; of the keys that may be missing, those that hold something."""
         content = {key: vars(self)[key] for key in _ALWAYS_WRITTEN}
-        later = {
-            "accepted": [note.to_dict() for note in self.accepted],
-            "gated": dict(self.gated),
-            "sees": {statistic: dict(vars(seen)) for statistic, seen in self.sees.items()},
-            "checkpoints": self.checkpoints if self.checkpoints > 1 else 0,
-            "date": self.date,
-            "anchor": None if self.anchor is None else self.anchor._as_anchor(),
-            "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],
-        }
+        later = {key: as_plain(vars(self)[key]) for key in ("accepted", "gated", "sees", "date", "abilities")}
+        later["checkpoints"] = self.checkpoints if self.checkpoints > 1 else 0
+        if (anchor := self.anchor) is not None:
+            fingerprint = anchor.model.get("fingerprint")
+            later["anchor"] = {
+                "values": anchor.values,
+                "signature": anchor.signature,
+                "items_sha256": anchor.items_sha256,
+                "date": anchor.date,
+                "fingerprint": fingerprint if isinstance(fingerprint, str) else None,
+            }
         return {**content, **{key: value for key, value in later.items() if value}, **self.other}
-
-    def _as_anchor(self) -> dict[str, object]:
-        fingerprint = self.model.get("fingerprint")
-        return {
-            "values": self.values,
-            "signature": self.signature,
-            "items_sha256": self.items_sha256,
-            "date": self.date,
-            "fingerprint": fingerprint if isinstance(fingerprint, str) else None,
-        }
 
     @classmethod
     def from_dict(cls, data: object, where: str = "baseline entry") -> BaselineEntry:
@@ -291,16 +274,10 @@ def read_contents(path: Place) -> dict[str, object]:
 def _read_text(path: Place) -> str | None:
     """Return the text of a baseline file; ``None`` if there is no file."""
     try:
-        if isinstance(path, UrlPath):
-            content = content_of(path)
-            return None if content is None else as_text(path, content, MOST_BYTES)
-        path.lstat()
-        return read_whole(path, MOST_BYTES)
+        return None if is_missing(path) else as_text(path, read_place(path), MOST_BYTES)
     except DataFileError as error:
         raise BaselineError(f"{error}; {_RESTORE}") from None
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise BaselineError(f"{path}: cannot be read: {reason(error)}") from None
 
 

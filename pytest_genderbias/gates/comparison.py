@@ -241,8 +241,7 @@ def _without_items(row: Comparison, worse: float, other: Measurement, why: str, 
     if other.n < other.n_total:
         return replace(row, method=f"none: {why}, and not all cases were scored")
     better = SAME if abs(worse) <= FLOAT_NOISE else row.other if worse < 0 else row.first
-    over = ALL_CASES
-    return replace(row, low=worse, high=worse, over=over, method=f"exact: {why}", better=better)
+    return replace(row, low=worse, high=worse, over=ALL_CASES, method=f"exact: {why}", better=better)
 
 
 def _corrected(rows: Sequence[Comparison]) -> list[Comparison]:
@@ -254,18 +253,15 @@ def _corrected(rows: Sequence[Comparison]) -> list[Comparison]:
         if row.p is None:
             corrected.append(row)
             continue
+        assert row.worsening is not None  # a row with a p value has one
         p_holm = next(p_values) if row.main else None
-        corrected.append(replace(row, p_holm=p_holm, better=_better(row, row.p if p_holm is None else p_holm)))
+        better = row.other if row.worsening < 0 else row.first
+        if not row.moved or abs(row.worsening) <= FLOAT_NOISE:  # batches and threads cause such differences
+            better = SAME
+        elif (row.p if p_holm is None else p_holm) > 1 - LEVEL + 1e-9:
+            better = UNDECIDED
+        corrected.append(replace(row, p_holm=p_holm, better=better))
     return corrected
-
-
-def _better(row: Comparison, p: float) -> str:
-    assert row.worsening is not None  # a row with a p value has one
-    if not row.moved or abs(row.worsening) <= FLOAT_NOISE:  # batches and threads cause such differences
-        return SAME
-    if p > 1 - LEVEL + 1e-9:
-        return UNDECIDED
-    return row.other if row.worsening < 0 else row.first
 
 
 FEWEST = 3  #: suites of which one number is made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -124,7 +124,10 @@ def load_checked(
     """
     stored = load_stored(packed, signature, where)
     known = {statistic: value for statistic, value in values.items() if value is not None}
-    by_items = _restarts_of_all(stored, known, restarts) if restarts else _totals_of_all(stored, known)
+    by_items: dict[str, float] = {}
+    for statistic in known:
+        with suppress(UndefinedError), _of_the_form(statistic), np.errstate(all="ignore"):
+            by_items[statistic] = _value_of(stored, statistic, restarts)
     for statistic, total in by_items.items():
         if not math.isclose(total, known[statistic], rel_tol=FLOAT_NOISE, abs_tol=FLOAT_NOISE):
             raise ContradictionError(
@@ -145,29 +148,14 @@ def _with_earlier(stored: StoredItems) -> StoredItems:
     return replace(stored, items=items)
 
 
-def _totals_of_all(stored: StoredItems, statistics: Iterable[str]) -> dict[str, float]:
-    """Return each statistic that is made of items, by its items."""
-    sums: dict[str, ItemSums] = {}
-    for statistic in statistics:
-        with suppress(UndefinedError), _of_the_form(statistic):
-            sums[statistic] = stored.item_sums(statistic)
-    totals: dict[str, float] = {}
-    for statistic, of_units in sums.items():
-        with suppress(UndefinedError), _of_the_form(statistic), np.errstate(all="ignore"):
-            totals[statistic] = of_units.total
-    return totals
-
-
-def _restarts_of_all(stored: StoredItems, statistics: Iterable[str], restarts: int) -> dict[str, float]:
-    """Return the mean of each statistic over the stored values of its restarts."""
-    means: dict[str, float] = {}
-    for statistic in statistics:
-        with suppress(UndefinedError), _of_the_form(statistic):
-            by_restart = restarts_of(stored.items, statistic)
-            if by_restart is None or by_restart.shape != (restarts,):
-                raise ValueError(f"no values of {restarts} restarts")
-            means[statistic] = float(by_restart.mean())
-    return means
+def _value_of(stored: StoredItems, statistic: str, restarts: int) -> float:
+    """Return a statistic by its items, or its mean over the stored values of its restarts."""
+    if not restarts:
+        return stored.item_sums(statistic).total
+    by_restart = restarts_of(stored.items, statistic)
+    if by_restart is None or by_restart.shape != (restarts,):
+        raise ValueError(f"no values of {restarts} restarts")
+    return float(by_restart.mean())
 
 
 @contextmanager

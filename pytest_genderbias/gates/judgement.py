@@ -619,16 +619,12 @@ def _about_value(measurement: Measurement, statistic: str) -> list[Paragraph]:
     value, around = measurement.values[statistic], measurement.intervals[statistic]
     reason = measurement.reasons.get(statistic, "")
     if value is None:
-        found = [Paragraph("value", f"{statistic} has none" + (f" ({reason})" if reason else ""))]
+        text = f"{statistic} has none" + (f" ({reason})" if reason else "")
     else:
-        level = LEVEL if around is None else around.level
+        level = format_share(LEVEL if around is None else around.level)
         interval = format_interval(around) or f"none: {reason or 'not available'}"
-        found = [
-            Paragraph(
-                "value",
-                f"{statistic} = {format_number(value)}; {format_share(level)} interval for other items: {interval}",
-            )
-        ]
+        text = f"{statistic} = {format_number(value)}; {level} interval for other items: {interval}"
+    found = [Paragraph("value", text)]
     if statistic in measurement.null:
         found.append(Paragraph("chance", format_null(measurement.null[statistic])))
     return [*found, *(Paragraph("note", note) for note in measurement.notes)]
@@ -636,21 +632,16 @@ def _about_value(measurement: Measurement, statistic: str) -> list[Paragraph]:
 
 def _records(measurement: Measurement, moved: Sequence[str]) -> list[Paragraph]:
     """Return the records of the items that moved most, or else the worst records."""
-    if of_moved := _records_of(measurement.records, moved):
-        title, records = "of what moved most, as they are now:", of_moved
+    first: dict[str, Record] = {}
+    for record in measurement.records if moved else ():
+        for value in record.values():
+            if isinstance(value, str):
+                first.setdefault(value, record)
+    if of_moved := [first[name] for name in moved if name in first]:
+        title, records = "of what moved most, as they are now:", of_moved[:_MOST_RECORDS]
     elif measurement.records:
         few = 2 if "slice" in measurement.records[0] else 5
         title, records = "the worst:", measurement.worst(few)
     else:
         return []
     return [Paragraph("records", title), *(Paragraph("", format_record(record)) for record in records)]
-
-
-def _records_of(records: Sequence[Record], names: Sequence[str]) -> list[Record]:
-    """Return the first record that bears each name, in the order of the names; at most ``_MOST_RECORDS``."""
-    first: dict[str, Record] = {}
-    for record in records:
-        for value in record.values():
-            if isinstance(value, str):
-                first.setdefault(value, record)
-    return [first[name] for name in names if name in first][:_MOST_RECORDS]

@@ -82,21 +82,16 @@ class Limit:
         about.check_gateable(statistic)
         self._check_direction(statistic, about)
         least, most = about.range
-        unbreakable = {
-            f"at_least {self.at_least}": self.at_least is not None and self.at_least <= least + FLOAT_NOISE,
-            f"at_most {self.at_most}": self.at_most is not None and self.at_most >= most - FLOAT_NOISE,
-            f"within {self.within}": (
-                self.within is not None
-                and self.within >= max(most - about.neutral, about.neutral - least) - FLOAT_NOISE
-            ),
-        }
-        if wrong := [limit for limit, is_unbreakable in unbreakable.items() if is_unbreakable]:
-            raise GateError(
-                f"no model can break {wrong[0]}: {statistic} {about.range_in_words} (neutral is {about.neutral:g});"
-                " write a limit inside, or leave it out"
-            )
-        for key, limit, outside in (("at_least", self.at_least, most), ("at_most", self.at_most, least)):
-            if limit is not None and (limit > outside if key == "at_least" else limit < outside):
+        farthest = max(most - about.neutral, about.neutral - least)
+        ends = {"at_least": (-1, least, most), "at_most": (1, most, least), "within": (1, farthest, 0.0)}
+        for key, (sign, worst, best) in ends.items():
+            limit = getattr(self, key)
+            if limit is not None and sign * limit >= sign * worst - FLOAT_NOISE:
+                raise GateError(
+                    f"no model can break {key} {limit}: {statistic} {about.range_in_words} (neutral is"
+                    f" {about.neutral:g}); write a limit inside, or leave it out"
+                )
+            if limit is not None and sign * limit < sign * best:
                 raise GateError(
                     f"no model can pass {key} {limit}: {statistic} {about.range_in_words}; write a limit inside"
                 )

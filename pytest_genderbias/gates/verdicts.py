@@ -294,13 +294,12 @@ def format_record(record: Mapping[str, object]) -> str:
     >>> format_record({"word": "nurse", "score": 0.12345})
     'word: nurse; score: 0.123'
     """
-    return "; ".join(f"{key}: {_format_value(value)}" for key, value in record.items())
-
-
-def _format_value(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {item}" for key, item in value.items())
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    shown = {}
+    for name, value in record.items():
+        shown[name] = f"{value:.3g}" if isinstance(value, float) else str(value)
+        if isinstance(value, Mapping):
+            shown[name] = ", ".join(f"{key} {item}" for key, item in value.items())
+    return "; ".join(f"{name}: {value}" for name, value in shown.items())
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics.combiners import Columns, Parameters
 from pytest_genderbias.statistics.distances import Distances, FloatArray, independence, separation, sufficiency
 from pytest_genderbias.statistics.gap_rms import UnitGaps, gaps_and_variances, rms_of_gaps, unit_gaps
 
@@ -175,7 +176,7 @@ def gap_columns(classes: NDArray[np.str_]) -> tuple[str, ...]:
     return tuple(_BETWEEN.join((what, group, name)) for what in "ht" for group in "01" for name in classes.tolist())
 
 
-def gap_of_columns(totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None) -> FloatArray:
+def gap_of_columns(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
     """Return a :func:`gap_figure` of totals of named hits and trials: shape (..., K) to (...).
 
     Args:
@@ -183,26 +184,22 @@ def gap_of_columns(totals: FloatArray, parameters: Mapping[str, Any], columns: t
         parameters: ``figure``, the statistic, and ``shares``, the known shares of the first group by class.
         columns: K names from :func:`gap_columns`.
     """
-    assert columns is not None  # the combiner is declared as named
     classes, at = _gap_layout(columns)
     share = np.asarray([parameters["shares"].get(name, np.nan) for name in classes])
     return gap_figure(totals[..., at[0]], totals[..., at[1]], share, parameters["figure"])
 
 
-def trials_of_columns(totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None) -> FloatArray:
+def trials_of_columns(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
     """Return the denominators of the rates, by group and class: shape (..., K) to (..., 2 C); columns as
     :func:`gap_of_columns`.
 
     >>> trials_of_columns(np.array([1.0, 2.0, 5.0, 6.0]), {}, gap_columns(np.array(["nurse"]))).tolist()
     [5.0, 6.0]
     """
-    assert columns is not None  # the combiner is declared as named
     return np.asarray(totals[..., _gap_layout(columns)[1][1].ravel()], dtype=np.float64)
 
 
-def unit_gaps_of_columns(
-    sums: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
-) -> UnitGaps | None:
+def unit_gaps_of_columns(sums: FloatArray, parameters: Parameters, columns: Columns) -> UnitGaps | None:
     """Return the gaps and what each unit adds to their errors, if they are for a root mean square; otherwise ``None``.
 
     Args:
@@ -210,7 +207,6 @@ def unit_gaps_of_columns(
         parameters: as of :func:`gap_of_columns`.
         columns: K names from :func:`gap_columns`.
     """
-    assert columns is not None  # the combiner is declared as named
     if parameters["figure"] != "rms":
         return None
     _, at = _gap_layout(columns)
@@ -246,9 +242,7 @@ def cell_columns(
     )
 
 
-def distance_of_columns(
-    totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
-) -> FloatArray:
+def distance_of_columns(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
     """Return a :func:`distance_figure` of totals of named cells of tables: shape (..., K) to (...).
 
     Args:
@@ -256,7 +250,6 @@ def distance_of_columns(
         parameters: ``measure``, the distance; ``figure``, its statistic; and ``classes``, those of the model in order.
         columns: K names from :func:`cell_columns`.
     """
-    assert columns is not None  # the combiner is declared as named
     n_classes, at = _cell_layout(columns, tuple(parameters["classes"]))
     counts = np.zeros((*totals.shape[:-1], 2, n_classes, n_classes))
     counts[(..., *at)] = np.maximum(totals, 0.0)
@@ -265,9 +258,7 @@ def distance_of_columns(
     return distance_figure(MEASURES[parameters["measure"]](counts), parameters["figure"])
 
 
-def predictions_of_columns(
-    totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
-) -> FloatArray:
+def predictions_of_columns(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
     """Return the number of predictions by group and class: shape (..., K) to (..., 2 C); arguments as
     :func:`distance_of_columns`.
 
@@ -276,7 +267,6 @@ def predictions_of_columns(
     >>> predictions_of_columns(np.array([4.0, 1.0, 3.0]), about, columns).tolist()
     [5.0, 0.0, 0.0, 3.0]
     """
-    assert columns is not None  # the combiner is declared as named
     n_classes, at = _cell_layout(columns, tuple(parameters["classes"]))
     counts = np.zeros((*totals.shape[:-1], 2, n_classes, n_classes))
     counts[(..., *at)] = totals

@@ -182,9 +182,9 @@ def online_code(
     for first in range(seed, seed + seeds, at_once):
         order = np.stack([coding_order(len(y), s, groups) for s in range(first, min(first + at_once, seed + seeds))])
         trained_on, held_out = training_sets(order, sizes[:-1], groups)
-        probes = train_probes(x, y[None], len(names), order, trained_on, held_out, training)
-        nats, right = _coded(x, y[None], order, sizes, probes.weights)
-        parts.append((nats[0], probes.epochs[0], right[0]))
+        weights, epochs = train_probes(x, y[None], len(names), order, trained_on, held_out, training)
+        nats, right = _coded(x, y[None], order, sizes, weights)
+        parts.append((nats[0], epochs[0], right[0]))
     nats, epochs, accuracy = (np.concatenate(part) for part in zip(*parts, strict=True))
     uniform = np.full((seeds, 1), sizes[0] * np.log2(len(names)))
     by_portion = np.hstack([uniform, nats if mixed_units else nats / np.log(2)])
@@ -236,8 +236,8 @@ def codes_of_labellings(
     parts = []
     for at in range(0, len(rows), at_once):
         y = numbers[at : at + at_once]
-        probes = train_probes(x, y, len(names), order, trained_on, held_out)
-        nats, right = _coded(x, y, order, sizes, probes.weights)
+        weights, _ = train_probes(x, y, len(names), order, trained_on, held_out)
+        nats, right = _coded(x, y, order, sizes, weights)
         bits = sizes[0] * np.log2(len(names)) + (nats if mixed_units else nats / np.log(2)).sum(axis=2)
         parts.append(np.stack([compression(bits, len(x), len(names)), right]))
     compressions, accuracies = np.concatenate(parts, axis=1)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pytest_genderbias.statistics.gap_rms import UnitGaps
 
 FloatArray = NDArray[np.float64]
-Parameters: TypeAlias = Mapping[str, object]
-Columns: TypeAlias = "tuple[str, ...] | None"
+Parameters: TypeAlias = Mapping[str, Any]
+Columns: TypeAlias = tuple[str, ...]  #: () where the sums have no names
 Value: TypeAlias = Callable[[FloatArray, Parameters, Columns], FloatArray]
 Labels: TypeAlias = NDArray[np.str_]
 GapsByUnit: TypeAlias = Callable[[FloatArray, Parameters, Columns], "UnitGaps | None"]

@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse, special
+
+from pytest_genderbias.statistics.combiners import Columns, Parameters
 
 FloatArray = NDArray[np.float64]
 
@@ -276,9 +277,7 @@ def fill_column(template: int | str, group: str, fill: str) -> str:
     return f"{template}\t{group}\t{fill}"
 
 
-def significant_fills_of_columns(
-    totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
-) -> FloatArray:
+def significant_fills_of_columns(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
     """Return the number of significant fills per template from totals of named sums: shape (..., K) to (...).
 
     Args:
@@ -290,14 +289,11 @@ def significant_fills_of_columns(
     return np.asarray(significant_fills_by_template(totals, parameters, columns).mean(axis=-1))
 
 
-def significant_fills_by_template(
-    totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
-) -> FloatArray:
+def significant_fills_by_template(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
     """Return the number of significant fills of each template: shape (..., K) to (..., templates).
 
     Arguments as in :func:`significant_fills_of_columns`.
     """
-    assert columns is not None  # the combiner is declared as named
     test = {name: parameters[name] for name in ("level", "family", "test")}
     cells, sizes, templates = _layout(columns)
     rows = totals.reshape(-1, totals.shape[-1])

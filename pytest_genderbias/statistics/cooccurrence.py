@@ -177,18 +177,14 @@ class CooccurrenceCounter:
         ends = np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *self._ends])) + start
         new = ids[start:]
         size = max(len(self._words), int(new.max(initial=-1)) + 1)
-        self._grow(size)
+        if more := size - len(self._words):
+            self._words = np.pad(self._words, (0, more))
+            self._pairs = np.pad(self._pairs, ((0, more), (0, 0)))
         self._words += np.bincount(new, minlength=size)
         self._pairs += self.context.count(TokenBlock(ids, self._label(ids), start, ends), size, self.n_groups)
         open_from = int(ends[-1]) if len(ends) else 0
         self._history = ids[max(open_from, len(ids) - self.context.history) :].copy()
         self._pieces, self._ends, self._waiting = [], [], 0
-
-    def _grow(self, size: int) -> None:
-        more = size - len(self._words)
-        if more:
-            self._words = np.pad(self._words, (0, more))
-            self._pairs = np.pad(self._pairs, ((0, more), (0, 0)))
 
 
 def _count_windows(block: TokenBlock, weights: FloatArray | None, reach: int, size: int, n_groups: int) -> FloatArray:
@@ -455,9 +451,8 @@ def bias_slope(training: ArrayLike, generated: ArrayLike, *, outliers: bool = Fa
     >>> bias_slope([-1.0, 0.0, 1.0], [-0.5, 0.0, 0.5])
     0.5
     """
-    x, y = _kept(training, generated, outliers)
-    centred = _centred(x)
-    return float(centred @ (y - y.mean()) / (centred @ centred))
+    x, y = _centred(training, generated, outliers)
+    return float(x @ y / (x @ x))
 
 
 def bias_slope_interval(
@@ -475,15 +470,14 @@ def bias_slope_interval(
     Raises:
         UndefinedError: as :func:`bias_slope`.
     """
-    x, y = _kept(training, generated, outliers)
-    centred = _centred(x)
-    n, spread = len(x), centred @ centred
-    leverage = 1 / n + np.square(centred) / spread
+    x, y = _centred(training, generated, outliers)
+    n, spread = len(x), x @ x
+    leverage = 1 / n + np.square(x) / spread
     if n < 3 or leverage.max() > 1 - 1e-9:
         return None
-    slope = float(centred @ (y - y.mean()) / spread)
-    residuals = (y - y.mean() - slope * centred) / (1 - leverage)
-    error = float(np.sqrt(np.square(centred * residuals).sum()) / spread)
+    slope = float(x @ y / spread)
+    residuals = (y - slope * x) / (1 - leverage)
+    error = float(np.sqrt(np.square(x * residuals).sum()) / spread)
     wide = t_quantile((1 + level) / 2, n - 2) * error
     return Interval(slope - wide, slope + wide, level, "words", "HC3 standard error, Student's t")
 
@@ -529,17 +523,15 @@ def slope_of_block_sums(totals: FloatArray) -> FloatArray:
         return np.where((n > 0) & (spread > _FLAT * xx), (xy - x * y / n) / spread, np.nan)
 
 
-def _kept(training: ArrayLike, generated: ArrayLike, outliers: bool) -> tuple[FloatArray, FloatArray]:
+def _centred(training: ArrayLike, generated: ArrayLike, outliers: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the biases in both texts less their means, without outliers unless these are kept."""
     x, y = np.asarray(training, dtype=np.float64), np.asarray(generated, dtype=np.float64)
     if not len(x):
         raise UndefinedError("no word is scored in both texts")
     inside = np.ones(len(x), dtype=np.bool_) if outliers else without_outliers(x, y)
     if not inside.any():
         raise UndefinedError("every word scored in both texts is an outlier")
-    return x[inside], y[inside]
-
-
-def _centred(x: FloatArray) -> FloatArray:
+    x, y = x[inside], y[inside]
     if np.ptp(x) <= 1e-12 * max(1.0, float(np.abs(x).max())):
         raise UndefinedError("all words scored in both texts have the same bias in the training text")
-    return np.asarray(x - x.mean(), dtype=np.float64)
+    return x - x.mean(), y - y.mean()

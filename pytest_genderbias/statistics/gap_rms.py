@@ -11,7 +11,7 @@ Its bounds, and those of its change between two models, are for other cases of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics.combiners import Columns, Parameters
 from pytest_genderbias.statistics.inference.intervals import Interval
 
 FloatArray = NDArray[np.float64]
@@ -216,7 +217,7 @@ def rms_of_paired_sums(totals: FloatArray) -> FloatArray:
     return rms_of_gaps(gaps, variances - 2 * together / np.sqrt(scales[0] * scales[1]))
 
 
-def unit_gaps_of_pairs(sums: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None) -> UnitGaps:
+def unit_gaps_of_pairs(sums: FloatArray, parameters: Parameters, columns: Columns) -> UnitGaps:
     """Return the gaps and what each pair adds to their errors, from :func:`paired_columns` of each pair, shape (G, 8
     K).
     """

@@ -6,13 +6,14 @@ variances, which the units show; what is left is unbiased (:mod:`~pytest_genderb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics.combiners import Columns, Parameters
 from pytest_genderbias.statistics.correlation import product_sums, slope, slope_interval
 from pytest_genderbias.statistics.gap_rms import UnitGaps, gap_interval, rms_of_gaps, signed_root
 from pytest_genderbias.statistics.inference.intervals import (
@@ -95,9 +96,7 @@ def rms_of_contrast_sums(totals: FloatArray) -> FloatArray:
     return rms_of_gaps(*_means_and_variances(totals))
 
 
-def unit_gaps_of_contrasts(
-    sums: FloatArray, parameters: Mapping[str, object] | None = None, columns: tuple[str, ...] | None = None
-) -> UnitGaps:
+def unit_gaps_of_contrasts(sums: FloatArray, parameters: Parameters | None = None, columns: Columns = ()) -> UnitGaps:
     """Return the means of the contrasts and what each unit adds to their errors, from :func:`contrast_columns`, shape
     (G, 2 K - 1).
 
@@ -198,13 +197,18 @@ def exchanged_deviations(values: ArrayLike, repeats: int, seed: int) -> tuple[Fl
     >>> found.tolist() == of_means.tolist() == [0.0] * 5
     True
     """
-    y = np.asarray(values, dtype=np.float64)
-    rng, found = np.random.default_rng(seed), []
-    for size in in_blocks(repeats, y.size, _BLOCK):
-        drawn = rng.permuted(np.broadcast_to(y, (size, *y.shape)), axis=-1)
+    found = []
+    for drawn in _exchanged(values, repeats, seed):
         of_means = rms_of_contrast_sums(contrast_columns(drawn.mean(axis=-2)).sum(axis=-2))
         found.append((signed_root(squared_deviations(drawn).mean(axis=-1)), of_means))
     return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+
+
+def _exchanged(values: ArrayLike, repeats: int, seed: int) -> Iterator[FloatArray]:
+    """Yield values with their last axis, the groups, in random orders, in blocks of such draws."""
+    y, rng = np.asarray(values, dtype=np.float64), np.random.default_rng(seed)
+    for size in in_blocks(repeats, y.size, _BLOCK):
+        yield rng.permuted(np.broadcast_to(y, (size, *y.shape)), axis=-1)
 
 
 def largest_difference(values: ArrayLike) -> float:
@@ -290,10 +294,8 @@ def exchanged_groups(values: ArrayLike, repeats: int, seed: int) -> tuple[FloatA
     >>> sorted(set(difference.tolist()))
     [-1.0, 0.0, 1.0]
     """
-    y = np.asarray(values, dtype=np.float64)
-    rng, found = np.random.default_rng(seed), []
-    for size in in_blocks(repeats, y.size, _BLOCK):
-        drawn = rng.permuted(np.broadcast_to(y, (size, *y.shape)), axis=-1)
+    found = []
+    for drawn in _exchanged(values, repeats, seed):
         rms = rms_of_contrast_sums(contrast_columns(drawn).sum(axis=-2))
         found.append((rms, (drawn[..., 0] - drawn[..., -1]).mean(axis=-1)))
     return np.concatenate([rms for rms, _ in found]), np.concatenate([difference for _, difference in found])

@@ -51,18 +51,6 @@ class HeldOut:
     counts: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Probes:
-    """Trained probes of R labellings and S seeds on P training sets.
-
-    ``weights``, (R, S, P, C, d + 1): the last weight is the bias; C is the number of labels K, or 1 for two labels (see
-    :func:`train_probes`). ``epochs``, (R, S, P): the epoch whose weights were kept, from 0.
-    """
-
-    weights: SingleArray
-    epochs: IntArray
-
-
 def with_bias(features: ArrayLike) -> SingleArray:
     """Append the constant feature 1, whose weight is the bias: (n, d) to (n, d + 1), in single precision.
 
@@ -127,7 +115,7 @@ def train_probes(
     sizes: ArrayLike,
     held_out: Sequence[HeldOut],
     training: ProbeTraining | None = None,
-) -> Probes:
+) -> tuple[SingleArray, IntArray]:
     """Train R x S x P linear probes together. Probe p of seed s is trained on the first ``sizes[p]`` rows of
     ``order[s]``.
 
@@ -145,7 +133,9 @@ def train_probes(
         training: the hyperparameters; None: the defaults of :class:`ProbeTraining`.
 
     Returns:
-        The probes. Memory: copies of the features of all held-out examples, for S seeds.
+        The weights of the probes, (R, S, P, C, d + 1), of which the last one is the bias; C is K, or 1 for two labels.
+        And the epoch whose weights were kept, from 0, (R, S, P). Memory: copies of the features of all held-out
+        examples, for S seeds.
     """
     training = training or ProbeTraining()
     y = np.asarray(labels, dtype=np.int64)
@@ -173,7 +163,7 @@ def train_probes(
         if not active.any():
             break
         stack = stack.only(active)
-    return Probes(best, best_epoch)
+    return best, best_epoch
 
 
 def _logits(features: SingleArray, weights: SingleArray) -> SingleArray:

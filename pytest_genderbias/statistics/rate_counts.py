@@ -6,13 +6,11 @@ that are predicted as it, and cases that are both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.block_tables import gap_figure
+from pytest_genderbias.statistics.combiners import Columns, Parameters
 from pytest_genderbias.statistics.group_gaps import Rate, rate_parts
 
 FloatArray = NDArray[np.float64]
@@ -67,9 +65,7 @@ def hits_and_trials_of(counts: ArrayLike, rate: Rate) -> tuple[FloatArray, Float
     return rate_parts(right, gold, predicted, rate)
 
 
-def absolute_gaps_of_counts(
-    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None = None
-) -> FloatArray:
+def absolute_gaps_of_counts(totals: FloatArray, parameters: Parameters, columns: Columns = ()) -> FloatArray:
     """Return the sum of absolute gaps from totals of :func:`rate_counts`: shape (..., 3 * 2 * K) to (...).
 
     ``parameters`` has the ``rate``.
@@ -79,13 +75,11 @@ def absolute_gaps_of_counts(
     0.75
     """
     counts = totals.reshape(*totals.shape[:-1], 3, 2, -1)
-    hits, trials = hits_and_trials_of(counts, cast(Rate, parameters["rate"]))
+    hits, trials = hits_and_trials_of(counts, parameters["rate"])
     return gap_figure(hits, trials, np.zeros(counts.shape[-1]), "sum")
 
 
-def trials_of_counts(
-    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None = None
-) -> FloatArray:
+def trials_of_counts(totals: FloatArray, parameters: Parameters, columns: Columns = ()) -> FloatArray:
     """Return the denominators of the rates, by group and class: shape (..., 3 * 2 * K) to (..., 2 K); arguments as
     above.
 
@@ -94,5 +88,5 @@ def trials_of_counts(
     [4.0, 2.0, 2.0, 2.0]
     """
     counts = totals.reshape(*totals.shape[:-1], 3, 2, -1)
-    _, trials = hits_and_trials_of(counts, cast(Rate, parameters["rate"]))
+    _, trials = hits_and_trials_of(counts, parameters["rate"])
     return trials.reshape(*totals.shape[:-1], -1)

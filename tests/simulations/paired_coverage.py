@@ -32,7 +32,7 @@ def own_sums(labels, sums, value, over, smooth=True, columns=None):
     name = f"own {id(value)} {smooth} {columns is not None}"
 
     def combine(totals, parameters, names):
-        return value(totals) if names is None else value(names)(totals)
+        return value(totals) if columns is None else value(names)(totals)
 
     COMBINERS[name] = Combiner(combine, smooth, named=columns is not None)  # which keeps the function, and so its id
     return ItemSums(labels, sums, name, over, columns=columns)

@@ -105,11 +105,11 @@ def test_the_weights_against_torch(n_labels):
     x, y = overlapping(300, 30, n_labels)
     how = ProbeTraining(epochs=3, tolerance=-np.inf)
     held = HeldOut(np.arange(250, 300)[None], np.ones((1, 50), dtype=bool))
-    probes = train_probes(with_bias(x), y[None], n_labels, np.arange(300)[None], [100, 250], [held, held], how)
+    weights, epochs = train_probes(with_bias(x), y[None], n_labels, np.arange(300)[None], [100, 250], [held, held], how)
     for p, size in enumerate((100, 250)):
         expected, epoch = torch_probe(x, y, n_labels, np.arange(size), np.arange(250, 300), how)
-        found = probes.weights[0, 0, p]
-        assert probes.epochs[0, 0, p] == epoch == 3
+        found = weights[0, 0, p]
+        assert epochs[0, 0, p] == epoch == 3
         np.testing.assert_allclose(np.vstack([-found, found]) if n_labels == 2 else found, expected, atol=2e-6)
         assert np.abs(expected).max() > 0.01
 
@@ -270,8 +270,8 @@ def test_no_batch_is_cut_at_the_end_of_an_earlier_portion():
     x, y = np.ones((48, 1), dtype=np.float32), np.ones(48, dtype=np.int64)
     how = ProbeTraining(epochs=1, tolerance=-np.inf, weight_decay=0.0)
     held = HeldOut(np.arange(40, 48)[None], np.ones((1, 8), dtype=bool))
-    probes = train_probes(x, y[None], 2, np.arange(48)[None], [20, 40], [held, held], how)
-    assert probes.weights[0, 0, :, 0, 0] == pytest.approx([2e-3, 3e-3], rel=1e-3)
+    weights, _ = train_probes(x, y[None], 2, np.arange(48)[None], [20, 40], [held, held], how)
+    assert weights[0, 0, :, 0, 0] == pytest.approx([2e-3, 3e-3], rel=1e-3)
 
 
 # Parts

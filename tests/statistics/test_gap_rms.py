@@ -108,6 +108,6 @@ def test_totals_of_pairs_give_what_pairs_give(seed, classes, pairs):
     # The square is compared: the root of almost nothing is no small number.
     square, other = (x * abs(x) for x in (float(rms_of_paired_sums(columns.sum(axis=0))), expected))
     assert square == pytest.approx(other, abs=1e-12, nan_ok=True)
-    again = unit_gaps_of_pairs(columns, {}, None)
+    again = unit_gaps_of_pairs(columns, {}, ())
     np.testing.assert_array_equal(again.gaps, found.gaps)
     np.testing.assert_array_equal(again.influences, found.influences)

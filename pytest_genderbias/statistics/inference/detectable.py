@@ -111,13 +111,14 @@ def seen_over_restarts(
         >>> round(seen_over_restarts([1.0, 2.0, 3.0], lambda v: v), 3)
         6.193
     """
+    from scipy.special import stdtrit
+
     middle, error, freedom = next_restart(restarts, prior, root)
     at = red_from(restarts, distance, prior, level, tolerance, root)
     further = t_quantile(POWER, freedom) * error
-    if root:
-        return float(
-            signed_root(at * abs(at) + further) - _root_of_mean(middle, error, freedom, len(np.atleast_1d(restarts)))
-        )
+    if root:  # less the expected root of the true mean square, which varies as that of so many restarts does
+        drawn = error / (len(np.atleast_1d(restarts)) + 1) ** 0.5 * stdtrit(freedom, _NODES)
+        return float(signed_root(at * abs(at) + further) - float(signed_root(middle + drawn).mean()))
     mean = np.array([at + _bad_side(middle, distance) * further, middle])
     return float(-np.diff(distance(mean))[0])
 
@@ -152,32 +153,16 @@ def seen_over_items(
         >>> round(seen_over_items(1.0, 0.0, float("inf")), 3)
         2.802
     """
-    from scipy.special import ndtr
+    from scipy.special import chdtri, ndtr
 
-    drawn = paired_se * np.sqrt(_squares(items_freedom))
+    # An estimated variance divided by the true one.
+    squares = np.ones(1) if np.isinf(items_freedom) else chdtri(items_freedom, _NODES) / items_freedom
+    drawn = paired_se * np.sqrt(squares)
     needed = np.hypot(t_quantile(level, items_freedom) * drawn, t_quantile(level, np.inf) * beyond) + tolerance
     error = float(np.sqrt(paired_se**2 + beyond**2)) if trainings is None else trainings
     if not error:  # every release has the true worsening
         return float(np.quantile(needed, POWER))
     return _smallest(lambda size: float(ndtr((size - needed) / error).mean()) >= POWER, error)
-
-
-def _root_of_mean(middle: float, error: float, freedom: float, count: int) -> float:
-    """Return the expected root of the true mean square, whose error over restarts is that of one more restart / sqrt(k
-    + 1).
-    """
-    from scipy.special import stdtrit
-
-    return float(signed_root(middle + error / (count + 1) ** 0.5 * stdtrit(freedom, _NODES)).mean())
-
-
-def _squares(freedom: float) -> FloatArray:
-    """Return values that are distributed as an estimated variance divided by the true one."""
-    from scipy.special import chdtri
-
-    if np.isinf(freedom):
-        return np.ones(1)
-    return np.asarray(chdtri(freedom, _NODES) / freedom, dtype=np.float64)
 
 
 def _bad_side(middle: float, distance: Distance) -> float:

@@ -115,7 +115,7 @@ SKEWED = "Student's t over {}, with a tail that others may have"
 TIED = "random weights of {}, beside one more that is far off"
 _TIED = 0.25  #: share of the items with equal changes from which on their number counts, and not their spread
 _FARTHER = 2.0  #: others may lie farther by this, divided by the number of different sizes, than the farthest item
-_STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
+STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
 _ALIKE = 1e-6  #: of the largest change
 
 
@@ -277,13 +277,22 @@ def total_influences(of: Callable[[FloatArray], FloatArray], sums: Sums) -> Floa
     """Return the derivative of a function of the totals along the sums of each item, shape (G,) (Efron 1982, section
     6.3).
     """
-    totals, steps = np.asarray(sums.sum(axis=0, dtype=np.float64)), _STEP * sums.std(axis=0)
+    slopes = derivatives(of, np.asarray(sums.sum(axis=0, dtype=np.float64)), STEP * sums.std(axis=0))
+    return np.asarray((sums - sums.mean(axis=0)) @ slopes, dtype=np.float64)
+
+
+def derivatives(of: Callable[[FloatArray], FloatArray], totals: FloatArray, steps: FloatArray) -> FloatArray:
+    """Return the derivative of a function by each of its totals, from both sides at a step; 0 where the step is 0.
+
+    >>> derivatives(lambda totals: totals[0] * totals[1], np.array([3.0, 5.0]), np.array([0.5, 0.0])).tolist()
+    [5.0, 0.0]
+    """
     slopes = np.zeros(len(totals))
     for k in np.flatnonzero(steps):
         move = np.zeros(len(totals))
         move[k] = steps[k]
         slopes[k] = (of(totals + move) - of(totals - move)) / (2 * steps[k])
-    return np.asarray((sums - sums.mean(axis=0)) @ slopes, dtype=np.float64)
+    return slopes
 
 
 def jackknife_error(without: FloatArray) -> float:

@@ -109,7 +109,7 @@ class ItemSums:
         other statistics.
         """
         function = self._function.unit_gaps
-        return None if function is None else function(self.sums.astype(np.float64), self.parameters, self.columns)
+        return None if function is None else function(self.sums.astype(np.float64), self.parameters, self.columns or ())
 
     def trials(self) -> FloatArray | None:
         """Return the numbers of cases that the rates or distributions of the statistic are of; ``None`` if chance does
@@ -117,7 +117,7 @@ class ItemSums:
         """
         function = self._function.trials
         totals = self.sums.sum(axis=0, dtype=np.float64)
-        return None if function is None else function(totals, self.parameters, self.columns)
+        return None if function is None else function(totals, self.parameters, self.columns or ())
 
     @property
     def n_templates(self) -> int:
@@ -133,14 +133,14 @@ class ItemSums:
         """
         function = self._function.by_template
         assert function is not None, "the caller knows that the totals of this statistic are by template"
-        return function(totals, self.parameters, self.columns)
+        return function(totals, self.parameters, self.columns or ())
 
     def value(self, totals: FloatArray) -> FloatArray:
         """Return the statistic of totals: shape (..., K) to (...), NaN where it is undefined.
 
         Totals are sums over units of the rows of :meth:`by_unit`.
         """
-        return self._function.value(totals, self.parameters, self.columns)
+        return self._function.value(totals, self.parameters, self.columns or ())
 
     def by_unit(self) -> ItemSums:
         """Return the same with one row of sums a unit, shape (G, K): templates are combined as the statistic does

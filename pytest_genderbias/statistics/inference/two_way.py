@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.combiners import find_combiner
 from pytest_genderbias.statistics.inference.intervals import Bounds, Interval, t_bounds
+from pytest_genderbias.statistics.inference.item_bounds import STEP, derivatives
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows
 
 FEWEST_TEMPLATES = 4  #: of fewer, the bounds would say next to nothing; the templates count as fixed
-_STEP = 1e-3  #: of a standard deviation (or of the mean, where nothing varies), to find derivatives
 _ALIKE = 1e-6  #: of the largest sum; scores of the same text differ by less between batches
 _NUDGE = 1e-5  #: by which the weight of a template is raised, to find derivatives
 _METHOD = "Student's t with two-way errors over {} and templates, never within the bounds over {}"
@@ -207,12 +207,8 @@ def influences(sums: ItemSums, of: Of) -> tuple[FloatArray, FloatArray]:
     means = np.asarray(sums.sums, dtype=np.float64).mean(axis=1, keepdims=True)
     table = _rows_of(sums, means)
     totals = table.sum(axis=0)
-    steps = _STEP * np.where(table.std(axis=0) > 0, table.std(axis=0), np.abs(table.mean(axis=0)))
-    slopes = np.zeros(len(totals))
-    for k in np.flatnonzero(steps):
-        move = np.zeros(len(totals))
-        move[k] = steps[k]
-        slopes[k] = (of(rows.value(totals + move)) - of(rows.value(totals - move))) / (2 * steps[k])
+    steps = STEP * np.where(table.std(axis=0) > 0, table.std(axis=0), np.abs(table.mean(axis=0)))  # of the mean, where
+    slopes = derivatives(lambda at: of(rows.value(at)), totals, steps)  # nothing varies
     raised = (
         means + _NUDGE / n_templates * sums.sums
     )  # the mean of an item over templates, one of which counts a little more

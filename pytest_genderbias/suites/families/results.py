@@ -100,7 +100,7 @@ def _worst_interval(sums: ItemSums, limits: tuple[float, float]) -> Interval | N
 
 
 def _class_interval(sums: ItemSums, limits: tuple[float, float]) -> Interval | None:
-    gaps = unit_gaps_of_pairs(np.asarray(sums.sums, dtype=np.float64), {}, None)
+    gaps = unit_gaps_of_pairs(np.asarray(sums.sums, dtype=np.float64), {}, ())
     return gap_interval(gaps.gaps, gaps.variances, sums.over)
 
 
