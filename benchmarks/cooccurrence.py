@@ -16,7 +16,7 @@ from subprocesses import answer_of, main, peak_bytes
 from timing import medians
 
 from pytest_genderbias.datasets.corpora import Vocabulary, feed_corpus, label_groups
-from pytest_genderbias.statistics.cooccurrence import ContextWindow, CooccurrenceCounter, FixedContext, InfiniteContext
+from pytest_genderbias.statistics.cooccurrence import ContextWindow, CooccurrenceCounter
 
 _WORDS = 20_000
 _GROUPS = ((10, 25, 60), (7, 20, 30))  #: ranks of the gendered words: 3 % of the tokens, as in novels and newspapers
@@ -30,8 +30,8 @@ def run(quick: bool) -> list[Row]:
     ids = _text(tokens)
     rows = []
     for name, context, reach, wanted in (
-        ("fixed context", FixedContext(), 10, 40.0),
-        ("infinite context, untruncated", InfiniteContext(), _REACH, 100.0),
+        ("fixed context", ContextWindow(1.0, 10), 10, 40.0),
+        ("infinite context, untruncated", ContextWindow(), _REACH, 100.0),
     ):
         rows += _compare(f"{name}, {tokens:,} tokens", context, reach, ids, sample, repeats, wanted)
     return [*rows, *_read(400_000 if quick else 2_000_000)]
@@ -51,7 +51,7 @@ def _compare(
         repeats,
     )
     ours = len(ids) / spent["ours"]
-    cut = "" if isinstance(context, FixedContext) else f" cut at {reach}"
+    cut = "" if context.decay == 1 else f" cut at {reach}"
     return [
         ratio(
             name, ours, sample / spent["every word"], f"loop over every word and its window{cut}", "tokens/s", wanted
@@ -91,7 +91,7 @@ def measure_once(tokens: int) -> dict[str, Any]:
                 file.write(" ".join(f"w{i}" for i in _text(100_000, part)) + " .\n")
         vocabulary = Vocabulary()
         labels = label_groups(vocabulary, [[f"w{i}" for i in group] for group in _GROUPS])
-        counters = [CooccurrenceCounter(labels, context) for context in (FixedContext(), InfiniteContext())]
+        counters = [CooccurrenceCounter(labels, context) for context in (ContextWindow(1.0, 10), ContextWindow())]
         start = time.perf_counter()
         size = feed_corpus(path, vocabulary, *counters)
         spent = time.perf_counter() - start
@@ -151,10 +151,10 @@ def _assert_same(context: ContextWindow, reach: int, ids: Any, some: list[int]) 
     """
     ours, every = _ours(context, ids), np.transpose(_loop_over_words(some, reach))
     np.testing.assert_allclose(every, np.transpose(_loop_over_gendered_words(some, reach)), atol=1e-9)
-    if isinstance(context, InfiniteContext):
+    if context.decay < 1:
         beyond = 2 * 0.95 ** (reach + 1) / 0.05 * np.bincount(ids, minlength=_WORDS)[:, None]
         assert ((ours - every > -1e-9) & (ours - every < beyond + 1e-9)).all()
-        ours = _ours(InfiniteContext(reach=reach), ids)
+        ours = _ours(ContextWindow(reach=reach), ids)
     np.testing.assert_allclose(ours, every, atol=1e-9)
 
 

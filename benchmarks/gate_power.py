@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.gates.judgement import decide
-from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.gates.regression import code_of_worsening
 from pytest_genderbias.gates.verdicts import BETTER, ONE_SIDED, OVER_LIMIT, REGRESSED, TOO_FEW, UNCHANGED, WITHIN
 from pytest_genderbias.measurement.plan import plan_measurement
@@ -119,7 +119,7 @@ def code(then: np.ndarray, now: np.ndarray, premise: np.ndarray, names: np.ndarr
         margin or 0.0,
         ONE_SIDED,
     )
-    return code_of_worsening(difference, None if margin is None else Allowed(margin))
+    return code_of_worsening(difference, Margin(margin))
 
 
 if __name__ == "__main__":

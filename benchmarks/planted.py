@@ -19,7 +19,7 @@ import transformers
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.models.spec import DEMO_FOLDER
@@ -50,7 +50,7 @@ def main() -> None:
                 falls.append(before.value - now.value)
                 then = Reference("baseline", before.value, before, retraining=retraining_of(now, "net_neutral"))
                 for margin in MARGINS:
-                    allowed = None if margin is None else Allowed(margin)
+                    allowed = Margin(margin)
                     codes[margin][find_regression(now, "net_neutral", then, allowed).code] += 1
             for margin, counts in codes.items():
                 shares = " | ".join(f"{counts[code] / DRAWS:.0%}" for code in CODES)

@@ -14,15 +14,23 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE, different, other_conditions
-from pytest_genderbias.gates.book import BaselineEntry, NewEntry, entry_of, items_path, read_book, read_items
+from pytest_genderbias.gates.book import (
+    BaselineEntry,
+    NewEntry,
+    entry_of,
+    items_path,
+    read_book,
+    read_items,
+    read_reference,
+)
 from pytest_genderbias.gates.book_places import Place, book_path, forget, listed, read_place
 from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_stored_restarts
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, Seen, SinceAnchor, make_judgement
 from pytest_genderbias.gates.limits import check_breakable
-from pytest_genderbias.gates.policy import Allowed, Margin, read_margin
+from pytest_genderbias.gates.policy import WITHOUT, Margin, read_margin
 from pytest_genderbias.gates.regression import ANCHOR, Reference, find_regression, is_rounding
-from pytest_genderbias.gates.sensitivity import MOST, retraining_of, seen_by, what_would_help, why_too_weak
+from pytest_genderbias.gates.sensitivity import MOST, Retraining, retraining_of, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     FLOAT_NOISE,
@@ -124,8 +132,9 @@ class Baseline:
     def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
         stored, judged = self.stored(name) or _NOTHING, self.judged.get(name, {})
         kept = self._kept(measurement, name, stored)
-        allowed = {statistic: None if margin is None else Allowed(margin) for statistic, margin in judged.items()}
-        seen = {statistic: self._sees(kept.measurement, statistic, allowed[statistic]) for statistic in judged}
+        seen = {
+            statistic: self._sees(kept.measurement, statistic, Margin(margin)) for statistic, margin in judged.items()
+        }
         sees = {statistic: one for statistic, one in seen.items() if one is not None and math.isfinite(one.size)}
         new = entry_of(kept.measurement, self.accepted.get(name, ()), judged, sees)
         entry = replace(new.entry, checkpoints=kept.checkpoints)
@@ -145,7 +154,7 @@ class Baseline:
         weights = measurement.signature["model"].get("fingerprint")
         again = weights is not None and weights == stored.model.get("fingerprint")
         is_chance = not self.reason and name not in self.moved
-        return kept_of(measurement, before, stored.values, stored.checkpoints, again, is_chance)
+        return kept_of(measurement, before, stored.checkpoints, again, is_chance)
 
     def judge(
         self,
@@ -172,8 +181,7 @@ class Baseline:
         statistic = measurement.statistic(statistic)
         about = measurement.statistics[statistic]
         about.check_gateable(statistic)
-        if written.amount is not None:
-            check_breakable(Allowed(written.amount), statistic, about)
+        check_breakable(written, statistic, about)
         if measurement.stopped:
             raise GateError(
                 f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement"
@@ -269,7 +277,7 @@ class Baseline:
         """
         return why_too_weak(measurement, statistic, self._sees(measurement, statistic), self._most)
 
-    def _sees(self, measurement: Measurement, statistic: str, allowed: Allowed | None = None) -> Seen | None:
+    def _sees(self, measurement: Measurement, statistic: str, allowed: Margin = WITHOUT) -> Seen | None:
         """Return what a gate sees whose baseline is a measurement; ``None`` where it has no bounds."""
         return seen_by(measurement, statistic, self._tests(), allowed)
 
@@ -333,8 +341,8 @@ class _EntryGate:
         """What keeps both from being compared, in words."""
         return different(self.measurement, self.statistic, self.entry.signature)
 
-    def allowed(self, value: float | None) -> Allowed | None:
-        """Return the margin as a number, for a comparison with ``value``; ``None`` without one."""
+    def allowed(self, value: float | None) -> Margin:
+        """Return the margin with its amount, for a comparison with ``value``."""
         return self.margin.resolve(
             None if value is None else self.measurement.statistics[self.statistic].distance(value)
         )
@@ -343,8 +351,7 @@ class _EntryGate:
     def amount(self) -> float | None:
         """The margin as a number, for the value that is stored after this run; ``None`` without one."""
         stays = self.entry is not _NOTHING and self.baseline.update != "all"
-        allowed = self.allowed(self.old if stays else self.value)
-        return None if allowed is None else allowed.amount
+        return self.allowed(self.old if stays else self.value).amount
 
     def note(self, old: float) -> AcceptedValue:
         """Return the value of today as one that is worse than ``old`` and accepted."""
@@ -396,54 +403,48 @@ class _EntryGate:
             BaselineError: a file of the baseline cannot be read.
         """
         baseline, measurement, statistic, entry = self.baseline, self.measurement, self.statistic, self.entry
-        if less := self._why_less_able():
+        retraining = retraining_of(measurement, statistic)
+        if less := self._why_less_able(retraining):
             return self._less_able(less)
-        if self.differences:
-            return self._not_comparable()
-        allowed = self.allowed(self.old)
+        if differences := self.differences:
+            return self._not_comparable(differences)
+        allowed, changed = self.allowed(self.old), other_conditions(measurement, entry.model)
         check_breakable(allowed, statistic, measurement.statistics[statistic], self.old)
-        counted = baseline._counted_books()
-        items = read_items(baseline.path, self.name, entry)
-        gated = sum(other.comparisons for path in counted for other in read_book(path).values())
+        items, gated = read_reference(baseline.path, self.name, entry, baseline._counted_books())
         books = baseline.module if baseline.correct_for == "module" else baseline.model
         correction = correction_for(baseline.correct_for, gated, f"comparisons on {books}")
-        then, retraining = measurement, retraining_of(measurement, statistic)
+        then = measurement
         if items is not None and entry.settings.get("restarts"):
-            then = with_stored_restarts(measurement, items, entry.values)
+            then = with_stored_restarts(measurement, items)
         reference = Reference(
             "baseline",
             self.old,
             items,
-            other_conditions(measurement, entry.model),
+            changed,
             correction,
             baseline._updating(measurement),
             entry.model.get("fingerprint"),
             self._lost_items(),
             entry.date,
             retraining=retraining,
-            seen=self._stored_sees(allowed) or seen_by(then, statistic, correction.tests, allowed, retraining),
+            seen=self._stored_sees(allowed.amount) or seen_by(then, statistic, correction.tests, allowed, retraining),
             checkpoints=entry.checkpoints,
         )
         judgement = find_regression(measurement, statistic, reference, allowed)
-        amount = None if allowed is None else allowed.amount
-        facts = replace(
-            judgement.of_baseline, accepted_on=entry.date, baseline=self.old, margin=amount, sees=reference.seen
-        )
+        known = {"accepted_on": entry.date, "baseline": self.old, "margin": allowed.amount, "sees": reference.seen}
+        facts = replace(judgement.of_baseline, **known)  # type: ignore[arg-type]
         judgement = replace(judgement, accepted=_in_force(entry.accepted, measurement), facts=facts)
         if entry.anchor is not None and entry.has_left_anchor:
             judgement = self._held_to_anchor(judgement, entry.anchor, reference)
-        if judgement.code != WITHIN or self.margin != Margin():
+        if judgement.code != WITHIN or self.margin != WITHOUT:
             return judgement
         why = why_too_weak(then, statistic, reference.seen, baseline._most)
         return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then)) if why else judgement
 
-    def _stored_sees(self, allowed: Allowed | None) -> Seen | None:
+    def _stored_sees(self, amount: float | None) -> Seen | None:
         """Return what the gate sees, as the entry has it; ``None`` where none was stored for this margin."""
         margin = self.entry.gated.get(self.statistic)
-        if allowed is None or margin is None:
-            same = allowed is None and margin is None
-        else:
-            same = math.isclose(margin, allowed.amount, rel_tol=1e-6)
+        same = margin is amount if margin is None or amount is None else math.isclose(margin, amount, rel_tol=1e-6)
         return self.entry.sees.get(self.statistic) if same else None
 
     def _held_to_anchor(self, judgement: Judgement, anchor: BaselineEntry, before: Reference) -> Judgement:
@@ -496,8 +497,8 @@ class _EntryGate:
             f" measurement take {len(packed):,} bytes only and would be stored"
         )
 
-    def _not_comparable(self) -> Judgement:
-        baseline, entry, reasons = self.baseline, self.entry, self.differences
+    def _not_comparable(self, reasons: list[str]) -> Judgement:
+        baseline, entry = self.baseline, self.entry
         if any(reason.startswith("data: ") for reason in reasons):
             stored_items = items_path(baseline.path, self.name, entry.items_sha256 or "")
             reasons = [*reasons, *_other_examples(stored_items, self.measurement)]
@@ -509,8 +510,7 @@ class _EntryGate:
         now = self.measurement.signature["definition"]  # of another version of this package
         return replace(judgement, facts=BaselineFacts(definition=f"{entry.definition} -> {now}"))
 
-    def _why_less_able(self) -> str:
-        known = retraining_of(self.measurement, self.statistic)
+    def _why_less_able(self, known: Retraining) -> str:
         return why_less_able(self.measurement.abilities, self.entry.abilities, known.abilities, known.freedom)
 
     def _less_able(self, less: str, code: str = LESS_ABLE) -> Judgement:
@@ -530,11 +530,11 @@ class _EntryGate:
             self._check_items()
         if self.is_alike and not self.differences:
             self._note_change()
-        less = self._why_less_able()
+        less = self._why_less_able(retraining_of(self.measurement, statistic))
         if less and not reason:
             return self._refused(self._less_able(less, NO_REASON))
         kept = baseline._kept(self.measurement, self.name, self.entry)
-        if self.margin == Margin() and (weak := baseline.why_too_weak(kept.measurement, statistic)):
+        if self.margin == WITHOUT and (weak := baseline.why_too_weak(kept.measurement, statistic)):
             return self._refused(self._judged(TOO_WEAK, weak, self._how_to_see_more(kept.measurement)))
         accepted = _in_force(self.entry.accepted, self.measurement) if self.is_alike else ()
         notes = baseline.accepted.setdefault(self.name, list(accepted))  # of all statistics of the entry
@@ -560,8 +560,8 @@ class _EntryGate:
         """
         try:
             codes = {self.compared.code}
-            if self.margin != Margin():
-                codes.add(replace(self, margin=Margin()).compared.code)
+            if self.margin != WITHOUT:
+                codes.add(replace(self, margin=WITHOUT).compared.code)
         except BaselineError:  # of its items, which an update writes anew
             return
         if not codes <= {WITHIN, UNCHANGED, TOO_WEAK}:
@@ -584,7 +584,7 @@ class _EntryGate:
         anchor = self.entry.origin
         known = [self.old, anchor.values.get(self.statistic) if anchor.definition == self.entry.definition else None]
         before = next((value for value in known if self._is_worse(value)), None)
-        if before is None or self.margin != Margin() or self.differences:
+        if before is None or self.margin != WITHOUT or self.differences:
             return before
         try:
             judgement = self.compared
@@ -595,8 +595,7 @@ class _EntryGate:
         return known[1] if judgement.bound.startswith(f"{ANCHOR} ") else before  # the anchor fails it
 
     def _is_worse(self, before: float | None) -> bool:
-        allowed = self.allowed(before)
-        return is_worse(self.measurement, self.statistic, before, 0.0 if allowed is None else allowed.amount)
+        return is_worse(self.measurement, self.statistic, before, self.allowed(before).tolerance)
 
     def _check_items(self) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.

@@ -12,14 +12,14 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Annotated
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
-from pytest_genderbias.gates.book_places import MOST_BYTES, Place, is_missing, read_place, short_digest
+from pytest_genderbias.gates.book_places import MOST_BYTES, Place, UrlPath, content_of, read_place, short_digest
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
     ContradictionError,
@@ -32,7 +32,7 @@ from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
-from pytest_genderbias.text.plain_files import as_text, parse_json, reason
+from pytest_genderbias.text.plain_files import as_text, open_regular, parse_json, read_whole, reason
 from pytest_genderbias.text.schema import Count, NotNegative, Rule, read_value
 
 SCHEMA = 1
@@ -116,18 +116,26 @@ class BaselineEntry:
     def to_dict(self) -> dict[str, object]:
         """Return the entry as the JSON file has it; of the keys that may be missing, those that hold something."""
         content = {key: vars(self)[key] for key in _ALWAYS_WRITTEN}
-        later = {key: as_plain(vars(self)[key]) for key in ("accepted", "gated", "sees", "date", "abilities")}
-        later["checkpoints"] = self.checkpoints if self.checkpoints > 1 else 0
-        if (anchor := self.anchor) is not None:
-            fingerprint = anchor.model.get("fingerprint")
-            later["anchor"] = {
-                "values": anchor.values,
-                "signature": anchor.signature,
-                "items_sha256": anchor.items_sha256,
-                "date": anchor.date,
-                "fingerprint": fingerprint if isinstance(fingerprint, str) else None,
-            }
+        later = {
+            "accepted": [note.to_dict() for note in self.accepted],
+            "gated": dict(self.gated),
+            "sees": {statistic: dict(vars(seen)) for statistic, seen in self.sees.items()},
+            "checkpoints": self.checkpoints if self.checkpoints > 1 else 0,
+            "date": self.date,
+            "anchor": None if self.anchor is None else self.anchor._as_anchor(),
+            "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],
+        }
         return {**content, **{key: value for key, value in later.items() if value}, **self.other}
+
+    def _as_anchor(self) -> dict[str, object]:
+        fingerprint = self.model.get("fingerprint")
+        return {
+            "values": self.values,
+            "signature": self.signature,
+            "items_sha256": self.items_sha256,
+            "date": self.date,
+            "fingerprint": fingerprint if isinstance(fingerprint, str) else None,
+        }
 
     @classmethod
     def from_dict(cls, data: object, where: str = "baseline entry") -> BaselineEntry:
@@ -274,10 +282,16 @@ def read_contents(path: Place) -> dict[str, object]:
 def _read_text(path: Place) -> str | None:
     """Return the text of a baseline file; ``None`` if there is no file."""
     try:
-        return None if is_missing(path) else as_text(path, read_place(path), MOST_BYTES)
+        if isinstance(path, UrlPath):
+            content = content_of(path)
+            return None if content is None else as_text(path, content, MOST_BYTES)
+        path.lstat()
+        return read_whole(path, MOST_BYTES)
     except DataFileError as error:
         raise BaselineError(f"{error}; {_RESTORE}") from None
-    except OSError as error:
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
         raise BaselineError(f"{path}: cannot be read: {reason(error)}") from None
 
 
@@ -305,14 +319,52 @@ def read_items(book: Place, name: str, entry: BaselineEntry) -> StoredItems | No
         BaselineError: the item file is missing or damaged.
         InconsistentEntryError: its items give other values than the entry has.
     """
+    packed = _read_packed(book, name, entry)
+    return None if packed is None else _unpack(book, name, entry, packed)
+
+
+def read_reference(
+    book: Place, name: str, entry: BaselineEntry, counted: Iterable[Place]
+) -> tuple[StoredItems | None, int]:
+    """Return what is stored of the units of an entry, as :func:`read_items` does, and how many comparisons gates make.
+
+    Args:
+        book: the baseline file of the entry.
+        name: name of the entry.
+        entry: the entry.
+        counted: the baseline files whose comparisons are counted, at least one an entry.
+
+    Raises:
+        BaselineError: one of the files cannot be read.
+        InconsistentEntryError: as :func:`read_items`.
+    """
+    packed = _read_packed(book, name, entry)
+    gated = sum(other.comparisons for path in counted for other in read_book(path).values())
+    return None if packed is None else _unpack(book, name, entry, packed), gated
+
+
+def _read_packed(book: Place, name: str, entry: BaselineEntry) -> bytes | None:
+    """Return the bytes of the item file of an entry; ``None`` if it has none."""
     if entry.items_sha256 is None:
         return None
     path = items_path(book, name, entry.items_sha256)
+    try:
+        if isinstance(path, UrlPath):
+            packed = read_place(path, MOST_ITEM_BYTES)
+        else:
+            with open_regular(path) as file:
+                packed = file.read(MOST_ITEM_BYTES + 1)
+    except (DataFileError, OSError) as error:
+        raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
+    if hashlib.sha256(packed).hexdigest() != entry.items_sha256:
+        raise BaselineError(f"{path} is not the one that belongs to {book.name}; {_RESTORE_ITEMS}")
+    return packed
+
+
+def _unpack(book: Place, name: str, entry: BaselineEntry, packed: bytes) -> StoredItems:
+    path = items_path(book, name, str(entry.items_sha256))
     restarts = entry.settings.get("restarts", 0)
     try:
-        packed = read_place(path, MOST_ITEM_BYTES)
-        if hashlib.sha256(packed).hexdigest() != entry.items_sha256:
-            raise DataFileError(f"{path} is not the one that belongs to {book.name}")
         return load_checked(
             packed, entry.signature, entry.values, restarts if isinstance(restarts, int) else 0, str(path)
         )
@@ -321,7 +373,7 @@ def read_items(book: Place, name: str, entry: BaselineEntry) -> StoredItems | No
             f"{book}: entries.{name}: {error} ({path.name}); restore both files from version control, or accept what is"
             ' measured now with --bias-update --bias-reason="why"'
         ) from None
-    except (DataFileError, OSError) as error:
+    except DataFileError as error:
         raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
 
 

@@ -36,7 +36,7 @@ from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import EARLIER, RESTART, name_in_restart, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic, sums_or_reason
+from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
 from pytest_genderbias.text.printable import counted
 
 POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values
@@ -74,14 +74,7 @@ class Kept:
         }.get(self.how, "")
 
 
-def kept_of(
-    measurement: Measurement,
-    before: StoredItems,
-    values: Mapping[str, float | None],
-    weight: int,
-    again: bool,
-    is_chance: bool,
-) -> Kept:
+def kept_of(measurement: Measurement, before: StoredItems, weight: int, again: bool, is_chance: bool) -> Kept:
     """Return what an update stores of a measurement in place of what is stored.
 
     Where chance explains the change, it is pooled with what is stored, once; else one checkpoint takes its place, with
@@ -90,35 +83,32 @@ def kept_of(
     Args:
         measurement: of now.
         before: what is stored of its items.
-        values: the stored values.
         weight: number of checkpoints that the stored values are of.
         again: whether the measurement is of the checkpoint that was stored last.
         is_chance: whether chance explains the change, and nobody gives a reason for it.
     """
     if is_chance and again:
-        stored = _as_stored(measurement, before, values, weight)
+        stored = _as_stored(measurement, before, weight)
         return Kept(stored, 1 if stored.restarts else weight, "" if stored is measurement else AGAIN)
     if is_chance:
-        both = _pooled(measurement, before, values, weight)
+        both = _pooled(measurement, before, weight)
         return Kept(both, 1 if both.restarts else weight + 1, POOLED)
     with_spread = _with_kept_spread(measurement, before)
     return Kept(with_spread, how="" if with_spread is measurement else SPREAD)
 
 
-def _pooled(
-    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
-) -> Measurement:
+def _pooled(measurement: Measurement, before: StoredItems, weight: int) -> Measurement:
     """Return a measurement pooled with what is stored; arguments as :func:`kept_of`.
 
     Restarts are joined. Of single checkpoints, the sums of each item are averaged, and values that are not made of
     items.
     """
-    if _restarts(before, values) or measurement.restarts:
-        return _joined(measurement, before, values)
+    if _restarts(before) or measurement.restarts:
+        return _joined(measurement, before)
     entries: dict[str, Entry] = {}
     means: dict[str, float | None] = {}
     for name, now in measurement.values.items():
-        then = values.get(name)
+        then = before.values.get(name)
         means[name] = now if now is None or then is None else (weight * then + now) / (weight + 1)
         try:
             entries[name] = _mean_of(before.item_sums(name), measurement.item_sums(name), weight)
@@ -128,19 +118,17 @@ def _pooled(
     return replace(measurement, values=means, sums=SumsByStatistic(entries))
 
 
-def _as_stored(
-    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
-) -> Measurement:
+def _as_stored(measurement: Measurement, before: StoredItems, weight: int) -> Measurement:
     """Return a measurement with the stored values, of which it is a part already; others as they are. Arguments as
     :func:`kept_of`.
     """
-    stored = _restarts(before, values)
+    stored = _restarts(before)
     if stored > measurement.restarts:
-        return with_stored_restarts(measurement, before, values)
+        return with_stored_restarts(measurement, before)
     if weight < 2 or stored or measurement.restarts:
         return measurement
-    entries = {name: sums_or_reason(before.item_sums, name) for name in measurement.values}
-    known = {name: values.get(name) for name in measurement.values}
+    entries = {name: before.sums.known(name) for name in measurement.values}
+    known = {name: before.values.get(name) for name in measurement.values}
     return replace(measurement, values=known, sums=SumsByStatistic(entries))
 
 
@@ -158,29 +146,26 @@ def _with_kept_spread(measurement: Measurement, before: StoredItems) -> Measurem
     return replace(measurement, items={**measurement.items, **own, **kept}, signature=signature)
 
 
-def with_stored_restarts(
-    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None]
-) -> Measurement:
+def with_stored_restarts(measurement: Measurement, before: StoredItems) -> Measurement:
     """Return a measurement with the stored restarts in the place of its own values; as it is where none are stored."""
-    return _joined(measurement, before, values, only_stored=True) if _restarts(before, values) else measurement
+    return _joined(measurement, before, only_stored=True) if _restarts(before) else measurement
 
 
-def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
+def _restarts(before: StoredItems) -> int:
     """Return the number of stored restarts; 0 without."""
-    known = (restarts_of(before.items, name) for name, value in values.items() if value is not None)
+    known = (restarts_of(before.items, name) for name, value in before.values.items() if value is not None)
     return max((len(by_restart) for by_restart in known if by_restart is not None), default=0)
 
 
-def _joined(
-    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], *, only_stored: bool = False
-) -> Measurement:
+def _joined(measurement: Measurement, before: StoredItems, *, only_stored: bool = False) -> Measurement:
     """Return a measurement over restarts: the stored ones and those of now, or the stored ones."""
     earlier = {name: kept for name, kept in before.items.items() if name.startswith(EARLIER)}
     items, means = {**measurement.items, **earlier}, dict(measurement.values)
     entries: dict[str, Entry] = {}
     count = 0
     for name, now in measurement.values.items():
-        then, new, value = restarts_of(before.items, name), restarts_of(measurement.items, name), values.get(name)
+        then, new = restarts_of(before.items, name), restarts_of(measurement.items, name)
+        value = before.values.get(name)
         if now is None or (then is None and value is None):
             means[name] = None
             continue
@@ -360,7 +345,15 @@ def _write(
         for key, change in changes.items():
             path = books[key]
             old = content_of(path)
-            _write_entries(path, key, before[key], change)
+            written_now = {name: None if new is None else new.entry.to_dict() for name, new in change.items()}
+            entries = {**before[key], **written_now}
+            stored = {name: content for name, content in entries.items() if content is not None or name not in change}
+            model, module = key
+            book = {"schema": SCHEMA, "model": model, "module": module, "entries": stored}
+            if stored:
+                write_place(path, (json.dumps(book, indent=1, sort_keys=True) + "\n").encode())
+            else:
+                remove_place(path)
             written[path] = old
     except OSError as error:
         for restored, content in written.items():
@@ -372,22 +365,6 @@ def _write(
     finally:
         for key in changes:
             _sweep(books[key])
-
-
-def _write_entries(path: Place, key: Key, before: Mapping[str, object], change: Change) -> None:
-    """Write a baseline file; remove one without entries.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    entries = {**before} | {name: None if new is None else new.entry.to_dict() for name, new in change.items()}
-    stored = {name: content for name, content in entries.items() if content is not None or name not in change}
-    model, module = key
-    content = {"schema": SCHEMA, "model": model, "module": module, "entries": stored}
-    if stored:
-        write_place(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
-    else:
-        remove_place(path)
 
 
 def _sweep(book: Place) -> None:
@@ -447,11 +424,12 @@ def to_write(book: Place, name: str, new: NewEntry, stored: BaselineEntry | None
     if stored is None or not _unchanged(book, name, new, stored):
         return new
     sees = {**{name: seen for name, seen in stored.sees.items() if name in new.entry.gated}, **new.entry.sees}
+    # A share of a value has the noise of that value.
     same_gates = (
         sees.keys() == stored.sees.keys()
         and new.entry.gated.keys() == stored.gated.keys()
         and all(alike(amount, stored.gated[statistic]) for statistic, amount in new.entry.gated.items())
-    )  # a share of a value has the noise of that value
+    )
     abilities = stored.abilities or new.entry.abilities  # control items may have come since
     if same_gates and abilities == stored.abilities:
         return None

@@ -230,18 +230,16 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
             p = min(1.0, 2 * min(difference.p, difference.p_better))
             yield replace(row, worsening=difference.value, p=p, **same)
         except UndefinedError as error:
-            if main:  # any other is a control or a p value, which the main table has
-                yield _without_items(row, worse, other, str(error), bool(first.restarts or other.restarts))
-
-
-def _without_items(row: Comparison, worse: float, other: Measurement, why: str, over_restarts: bool) -> Comparison:
-    """Compare the values as they are, if they are exact for the suite's own cases."""
-    if over_restarts:
-        return replace(row, method=f"none: {why}")
-    if other.n < other.n_total:
-        return replace(row, method=f"none: {why}, and not all cases were scored")
-    better = SAME if abs(worse) <= FLOAT_NOISE else row.other if worse < 0 else row.first
-    return replace(row, low=worse, high=worse, over=ALL_CASES, method=f"exact: {why}", better=better)
+            if not main:  # a control or a p value, which the main table has
+                continue
+            if first.restarts or other.restarts:
+                yield replace(row, method=f"none: {error}")
+            elif other.n < other.n_total:
+                yield replace(row, method=f"none: {error}, and not all cases were scored")
+            else:  # the values are exact for the suite's own cases
+                better = SAME if abs(worse) <= FLOAT_NOISE else row.other if worse < 0 else row.first
+                exact = {"low": worse, "high": worse, "over": ALL_CASES, "method": f"exact: {error}"}
+                yield replace(row, **exact, better=better)  # type: ignore[arg-type]
 
 
 def _corrected(rows: Sequence[Comparison]) -> list[Comparison]:
@@ -348,18 +346,16 @@ def _worst_cluster(known: Mapping[str, tuple[Part, BaselineFacts]]) -> str:
     """Return the cluster of any suite that became worse by the most standard errors, with its growth; an empty text
     without one.
     """
-    clusters = [
-        (facts.cluster, part.unit, suite) for suite, (part, facts) in known.items() if facts.cluster is not None
-    ]
-    if not clusters:
+    found = [(facts.cluster, part.unit, suite) for suite, (part, facts) in known.items() if facts.cluster is not None]
+    if not found:
         return ""
-    worst, unit, suite = max(clusters, key=lambda one: one[0].standardised)
+    worst, unit, suite = max(found, key=lambda one: one[0].standardised)
     return f"{worst.name} of {suite}, {100 * worst.worsening / unit:+.0f} % (at least {100 * worst.low / unit:+.0f})"
 
 
 def _bounds(parts: Sequence[Part]) -> tuple[float, float, float]:
     """Return the sum of worsening / unit, with bounds."""
-    then, now = (_by_restart([getattr(part, side) for part in parts], parts) for side in ("then", "now"))
+    then, now = (_by_restart(parts, side) for side in ("then", "now"))
     if then is not None and now is not None and len(then) > 1:
         compare = compare_with_restarts if len(now) == 1 else compare_restarts
         try:
@@ -375,9 +371,8 @@ def _bounds(parts: Sequence[Part]) -> tuple[float, float, float]:
     return value, value - reach, value + reach
 
 
-def _by_restart(values: Sequence[tuple[float, ...]], parts: Sequence[Part]) -> FloatArray | None:
+def _by_restart(parts: Sequence[Part], side: str) -> FloatArray | None:
     """Return the sum of distance / unit of each restart; ``None`` where the suites have other numbers of restarts."""
-    if len({len(one) for one in values}) > 1:
-        return None
-    shares = np.array([np.asarray(one) / part.unit for one, part in zip(values, parts, strict=True)])
-    return np.asarray(shares.sum(axis=0), dtype=np.float64)
+    shares = [np.asarray(getattr(part, side)) / part.unit for part in parts]
+    alike = len({len(one) for one in shares}) == 1
+    return np.asarray(np.array(shares).sum(axis=0), dtype=np.float64) if alike else None

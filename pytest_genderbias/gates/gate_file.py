@@ -14,15 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.gates.limits import Limit, check_breakable
-from pytest_genderbias.gates.policy import (
-    MARGIN,
-    NO_MARGIN,
-    Allowed,
-    Evidence,
-    Margin,
-    read_margin,
-    read_margin_of_sameness,
-)
+from pytest_genderbias.gates.policy import MARGIN, NO_MARGIN, Evidence, Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.suites.family import RUN_SETTINGS, resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
@@ -288,30 +280,24 @@ def resolve_subject(
     if statistic is not None and statistic not in suite.family.statistics:
         known = expected_instead(statistic, suite.family.statistics, "it has")
         raise at.error_at("statistic", f"{suite.name} has no statistic {statistic!r}; {known}")
-    read = {}
+    read, options = {}, suite.family.options
     for key, value in settings.items():
-        try:
-            read[key] = _setting(suite, key, value, run_settings, Path(at.file).parent)
+        read[key] = value
+        try:  # refuse what the measurement would refuse
+            if key == ABILITY and ABILITY in run_settings:
+                read[key] = ability_from(value, Path(at.file).parent)  # control items lie beside the file
+            elif key in run_settings:
+                check_setting(key, run_settings[key], value)
+            elif key in options:
+                resolve_options(options, {key: value}, suite.name)
+            else:
+                known = expected_instead(key, [*run_settings, *options], f"{suite.name} takes")
+                raise SettingError(f"unknown setting {key!r}; {known}")
         except SettingError as error:
             place, where = (settings, key) if isinstance(settings, LocatedMap) else (at, "settings")
             advice = "; leave it out for that of the run" if key in run_settings and key != "seeds" else ""
             raise place.error_at(where, f"{error}{advice}") from None
     return Subject(suite, statistic or suite.main_statistic, read)
-
-
-def _setting(suite: Suite, key: str, value: YamlValue, run_settings: Mapping[str, Any], folder: Path) -> YamlValue:
-    """Return a setting; refuse one that the measurement would refuse. Control items lie beside the file."""
-    options = suite.family.options
-    if key == ABILITY and ABILITY in run_settings:
-        return ability_from(value, folder)
-    if key in run_settings:
-        check_setting(key, run_settings[key], value)
-    elif key in options:
-        resolve_options(options, {key: value}, suite.name)
-    else:
-        known = expected_instead(key, [*run_settings, *options], f"{suite.name} takes")
-        raise SettingError(f"unknown setting {key!r}; {known}")
-    return value
 
 
 def _load(entry: LocatedMap, name: str, load: LoadSuite) -> Suite:
@@ -358,9 +344,7 @@ def _read_margin(entry: GateEntry, suite: Suite, statistic: str) -> Margin:
         return Margin()
     with _located(entry.at, "margin"):
         read = read_margin_of_sameness(entry.margin) if entry.same_as else read_margin(entry.margin)
-        if read.amount is not None:
-            same = entry.same_as is not None
-            check_breakable(Allowed(read.amount), statistic, suite.statistics[statistic], same=same)
+        check_breakable(read, statistic, suite.statistics[statistic], same=entry.same_as is not None)
     return read
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -47,12 +47,13 @@ class ContradictionError(DataFileError):
 
 @dataclass(frozen=True)
 class StoredItems:
-    """The content of an item file: the sums of units by statistic, and raw arrays (ids of examples, values of
-    restarts).
+    """The content of an item file: raw arrays (ids of examples, values of restarts), and the sums of units by
+    statistic; and the values of the entry that it belongs to.
     """
 
-    items: Mapping[str, NDArray[np.generic]]
+    items: Arrays
     sums: SumsByStatistic
+    values: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def examples(self) -> Examples:
@@ -122,12 +123,9 @@ def load_checked(
         ContradictionError: a statistic has another value by its items, or its items are of another form. The message
             names it.
     """
-    stored = load_stored(packed, signature, where)
+    stored = replace(load_stored(packed, signature, where), values=values)
     known = {statistic: value for statistic, value in values.items() if value is not None}
-    by_items: dict[str, float] = {}
-    for statistic in known:
-        with suppress(UndefinedError), _of_the_form(statistic), np.errstate(all="ignore"):
-            by_items[statistic] = _value_of(stored, statistic, restarts)
+    by_items = _restarts_of_all(stored, known, restarts) if restarts else _totals_of_all(stored, known)
     for statistic, total in by_items.items():
         if not math.isclose(total, known[statistic], rel_tol=FLOAT_NOISE, abs_tol=FLOAT_NOISE):
             raise ContradictionError(
@@ -148,14 +146,29 @@ def _with_earlier(stored: StoredItems) -> StoredItems:
     return replace(stored, items=items)
 
 
-def _value_of(stored: StoredItems, statistic: str, restarts: int) -> float:
-    """Return a statistic by its items, or its mean over the stored values of its restarts."""
-    if not restarts:
-        return stored.item_sums(statistic).total
-    by_restart = restarts_of(stored.items, statistic)
-    if by_restart is None or by_restart.shape != (restarts,):
-        raise ValueError(f"no values of {restarts} restarts")
-    return float(by_restart.mean())
+def _totals_of_all(stored: StoredItems, statistics: Iterable[str]) -> dict[str, float]:
+    """Return each statistic that is made of items, by its items."""
+    sums: dict[str, ItemSums] = {}
+    for statistic in statistics:
+        with suppress(UndefinedError), _of_the_form(statistic):
+            sums[statistic] = stored.item_sums(statistic)
+    totals: dict[str, float] = {}
+    for statistic, of_units in sums.items():
+        with suppress(UndefinedError), _of_the_form(statistic), np.errstate(all="ignore"):
+            totals[statistic] = of_units.total
+    return totals
+
+
+def _restarts_of_all(stored: StoredItems, statistics: Iterable[str], restarts: int) -> dict[str, float]:
+    """Return the mean of each statistic over the stored values of its restarts."""
+    means: dict[str, float] = {}
+    for statistic in statistics:
+        with suppress(UndefinedError), _of_the_form(statistic):
+            by_restart = restarts_of(stored.items, statistic)
+            if by_restart is None or by_restart.shape != (restarts,):
+                raise ValueError(f"no values of {restarts} restarts")
+            means[statistic] = float(by_restart.mean())
+    return means
 
 
 @contextmanager
@@ -205,9 +218,7 @@ def _alike_arrays(now: NDArray[np.generic], then: NDArray[np.generic]) -> bool:
     return bool(np.allclose(wide_now, wide_then, rtol=FLOAT_NOISE, atol=FLOAT_NOISE, equal_nan=True))
 
 
-def _sums_of_items(
-    definition: str, settings: Mapping[str, object], items: Mapping[str, NDArray[np.generic]]
-) -> SumsByStatistic:
+def _sums_of_items(definition: str, settings: Mapping[str, object], items: Arrays) -> SumsByStatistic:
     """Return the sums of all statistics of a measurement whose raw items are stored.
 
     Args:

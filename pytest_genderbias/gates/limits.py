@@ -14,7 +14,7 @@ import numpy as np
 
 from pytest_genderbias.errors import GateError, UndefinedError
 from pytest_genderbias.gates.judgement import Judgement, LimitFacts, decide, make_judgement
-from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.gates.verdicts import (
     FLOAT_NOISE,
     NO_VALUE,
@@ -116,11 +116,8 @@ class Limit:
         """Return the limit in short."""
         if self.within is not None:
             return f"within {self.within:g} of {about.neutral:g}"
-        parts = [
-            f"at least {self.at_least:g}" if self.at_least is not None else "",
-            f"at most {self.at_most:g}" if self.at_most is not None else "",
-        ]
-        return " and ".join(part for part in parts if part)
+        bounds = {"at least": self.at_least, "at most": self.at_most}
+        return " and ".join(f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None)
 
     def edges(self, about: Statistic) -> tuple[float, float]:
         """Return the least and the greatest value that keep the limit."""
@@ -319,12 +316,12 @@ def _settled_by(
 
 
 def check_breakable(
-    margin: Allowed | None, statistic: str, about: Statistic, value: float | None = None, same: bool = False
+    margin: Margin, statistic: str, about: Statistic, value: float | None = None, same: bool = False
 ) -> None:
     """Refuse a margin that no value of a statistic can exceed.
 
     Args:
-        margin: the margin as a number; ``None`` without one.
+        margin: the margin; one without an amount is not refused.
         statistic: name of the statistic.
         about: the statistic.
         value: what is compared with; ``None`` where it is not known yet. From the worst value nothing can be worse,
@@ -335,14 +332,14 @@ def check_breakable(
         GateError: it is such a margin.
 
     >>> share = Statistic("lower", 1.0, "a share", least=0.0, most=1.0)
-    >>> check_breakable(Allowed(0.3), "share", share)
-    >>> check_breakable(Allowed(0.3), "share", share, value=0.2)
+    >>> check_breakable(Margin(0.3), "share", share)
+    >>> check_breakable(Margin(0.3), "share", share, value=0.2)
     ... # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
     pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can
     worsen by at most 0.2; write a smaller one, or a limit
     """
-    if margin is None:
+    if margin.amount is None:
         return
     best, worst = about.distances
     room = worst - (best if value is None else about.distance(value))
@@ -353,7 +350,7 @@ def check_breakable(
         return
     since = "it" if value is None else f"from {value:.4g} it"
     change = "change" if same else "worsen"
-    written = f" ({margin.written})" if margin.written else ""
+    written = f" ({margin.origin})" if margin.origin else ""
     raise GateError(
         f"no model can break the margin {margin.amount:.4g}{written}: {statistic} {about.range_in_words}, and {since}"
         f" can {change} by at most {room:.4g}; write a smaller one, or a limit"

@@ -12,9 +12,9 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import GateError
 from pytest_genderbias.text.schema import Date, Rule, Text
@@ -33,15 +33,6 @@ SHARE = Rule("a share of 0 or more, as 0.05 or 5%", lambda share: share_of(share
 NO_MARGIN = f"'the same as' needs a margin, how much a figure may change to either side: {FORMS}"
 
 
-class Allowed(NamedTuple):
-    """A margin as a number, in units of the statistic, and what it was computed from; empty if the number itself was
-    written.
-    """
-
-    amount: float
-    written: str = ""
-
-
 @dataclass(frozen=True)
 class Margin:
     """How much worse a statistic may be, as it is written. With neither an amount nor a share, nothing is allowed but
@@ -50,10 +41,12 @@ class Margin:
     Attributes:
         amount: in units of the statistic, 0 or more.
         share: of the distance of the earlier value from neutral, 0 or more: .2 for ``20%``.
+        distance: that distance, once the amount was computed from it.
     """
 
     amount: float | None = None
     share: float | None = None
+    distance: float | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         """Return it as it is written."""
@@ -61,24 +54,38 @@ class Margin:
             return f"{self.amount:g}"
         return "none" if self.share is None else f"{100 * self.share:g}%"
 
-    def resolve(self, distance: float | None) -> Allowed | None:
-        """Return the number that it stands for; ``None`` without a margin.
+    @property
+    def tolerance(self) -> float:
+        """The amount; 0 without a margin."""
+        return self.amount or 0.0
+
+    @property
+    def origin(self) -> str:
+        """What the amount was computed from; an empty text if the amount itself was written."""
+        if self.distance is None:
+            return ""
+        return f"{Margin(share=self.share)} of the distance {self.distance:.4g} from neutral"
+
+    def resolve(self, distance: float | None) -> Margin:
+        """Return the margin with its amount.
 
         Args:
             distance: of the earlier value from neutral, in units of the statistic; ``None`` or not finite if it has no
                 value.
 
-        >>> Margin(share=0.2).resolve(0.15)
-        Allowed(amount=0.03, written='20% of the distance 0.15 from neutral')
+        >>> found = Margin(share=0.2).resolve(0.15)
+        >>> found.amount, found.origin
+        (0.03, '20% of the distance 0.15 from neutral')
         >>> Margin(amount=0.02).resolve(0.15), Margin().resolve(0.15)
-        (Allowed(amount=0.02, written=''), None)
+        (Margin(amount=0.02, share=None), Margin(amount=None, share=None))
         """
-        if self.amount is not None:
-            return Allowed(self.amount)
-        if self.share is None:
-            return None
+        if self.amount is not None or self.share is None:
+            return self
         far = abs(distance) if distance is not None and math.isfinite(distance) else 0.0
-        return Allowed(self.share * far, f"{self} of the distance {far:.4g} from neutral")
+        return replace(self, amount=self.share * far, distance=far)
+
+
+WITHOUT = Margin()  #: nothing is allowed but chance
 
 
 def share_of(written: object) -> float | None:

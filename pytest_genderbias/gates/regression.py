@@ -12,14 +12,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.agreement import why_chance_moved
+from pytest_genderbias.gates.item_file import StoredItems
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster, make_judgement
-from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.gates.sensitivity import Retraining, prior_of
 from pytest_genderbias.gates.verdicts import (
     BETTER,
@@ -58,7 +59,7 @@ from pytest_genderbias.statistics.inference.over_restarts import (
     prediction_bounds,
     restarts_to_decide,
 )
-from pytest_genderbias.statistics.inference.packed_sums import KnownSums, defined, sums_or_reason
+from pytest_genderbias.statistics.inference.packed_sums import KnownSums
 from pytest_genderbias.statistics.inference.paired import (
     REPETITIONS,
     Difference,
@@ -67,8 +68,9 @@ from pytest_genderbias.statistics.inference.paired import (
     items_to_decide,
     with_retraining,
 )
+from pytest_genderbias.statistics.inference.reduction import defined
 from pytest_genderbias.statistics.inference.two_way import is_crossed
-from pytest_genderbias.suites.statistic import Arrays, Statistic
+from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Examples
 from pytest_genderbias.text.printable import apart, format_growth, format_number, round_up
 
@@ -83,23 +85,9 @@ _SIGN = {"higher": "+", "lower": "-", "away": "±"}  #: by direction, what stand
 _FEW_OF_ALL, _LARGE_SKEW = 0.25, 2.0  #: below and above, a line says that few items carry the change
 
 
-class ItemSource(Protocol):
-    """Information on units in a measurement, or in its stored form."""
-
-    @property
-    def items(self) -> Arrays:
-        """Raw arrays. Those of a measurement over restarts have the values of each restart."""
-
-    @property
-    def examples(self) -> Examples:
-        """A sentence of each unit, with what the model gave for it."""
-
-    def item_sums(self, statistic: str) -> ItemSums:
-        """Return the sums of each unit that give a statistic, or what has its name in a restart.
-
-        Raises:
-            UndefinedError: there are none.
-        """
+#: What has sums and arrays of units, and a sentence of each: a measurement, or the part of it that was stored. Over
+#: restarts, the arrays have the values of each restart.
+ItemSource: TypeAlias = "Measurement | StoredItems"
 
 
 @dataclass(frozen=True)
@@ -198,7 +186,7 @@ class Pair:
         ``before`` is the value of ``then``, which is one checkpoint; by default it is that of its sums.
         """
         values = [None if side is None else restarts_of(side.items, statistic) for side in (then, now)]
-        sums = [None if side is None else sums_or_reason(side.item_sums, statistic) for side in (then, now)]
+        sums = [None if side is None else side.sums.known(statistic) for side in (then, now)]
         alone = cls(now, statistic, then, sums[0], sums[1])
         if all(by_seed is None for by_seed in values):
             return alone
@@ -409,9 +397,7 @@ def _sums_of_values(source: ItemSource, statistic: str, values: FloatArray) -> l
     return sums
 
 
-def find_regression(
-    measurement: Measurement, statistic: str, reference: Reference, allowed: Allowed | None = None
-) -> Judgement:
+def find_regression(measurement: Measurement, statistic: str, reference: Reference, allowed: Margin) -> Judgement:
     """Compare a statistic with its value before, by bounds of the worsening for other items (or restarts), the same
     items paired.
 
@@ -422,15 +408,15 @@ def find_regression(
     with a margin only, by its values, where all cases were scored both times. ``not_comparable``: chance raises the
     statistic, and otherwise than before (:func:`~pytest_genderbias.gates.agreement.why_chance_moved`).
     """
-    new, margin = measurement.values[statistic], 0.0 if allowed is None else allowed.amount
+    new, margin = measurement.values[statistic], allowed.tolerance
     direction = "away" if reference.same else measurement.statistics[statistic].direction
     bound = f"{reference.name} {format_number(reference.value)}"
-    bound += f" {_SIGN[direction]} {margin:g}" if allowed is not None else ""
+    bound += f" {_SIGN[direction]} {margin:g}" if allowed.amount is not None else ""
     judged = partial(make_judgement, measurement, statistic)
     if (worse := reference.worsening(measurement, statistic)) is None:
         code = NOT_ABLE if measurement.unable else NO_VALUE
         return judged(code, bound, _without_value(statistic, new, reference))
-    headline = partial(_headline, statistic, new, reference, worse, allowed)
+    headline = partial(_headline, measurement, statistic, reference, allowed)
     pair = Pair.of(measurement, statistic, reference.items, reference.value)
     for when, sums in (("now", pair.now), (f"in the {reference.name}", pair.then)):
         if no_number := without_number(sums):
@@ -516,29 +502,29 @@ def _part(pair: Pair, reference: Reference, difference: Difference) -> Part | No
     return Part(unit, then, now, math.sqrt(max(0.0, reach**2 - of_trainings**2)), of_trainings)
 
 
-def code_of_worsening(difference: Difference, allowed: Allowed | None) -> str:
+def code_of_worsening(difference: Difference, allowed: Margin) -> str:
     """Return the code of a worsening: one rule for every comparison with a baseline or another model.
 
     Args:
         difference: the worsening and its bounds.
-        allowed: the margin; ``None`` without one, where nothing is allowed but chance.
+        allowed: the margin; without one, nothing is allowed but chance.
 
     >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
     >>> worse = Difference(0.1, 0.05, 0.15, 0.02, 1.0, 25, 25, "", "items", *nothing)
-    >>> [code_of_worsening(worse, allowed) for allowed in (None, Allowed(0.2), Allowed(0.04), Allowed(0.1))]
+    >>> [code_of_worsening(worse, allowed) for allowed in map(Margin, (None, 0.2, 0.04, 0.1))]
     ['regressed', 'within', 'regressed', 'too_few']
     >>> same = Difference(0.0, 0.0, 0.0, 1.0, 1.0, 25, 0, "", "items", *nothing)
-    >>> code_of_worsening(same, None)
+    >>> code_of_worsening(same, Margin())
     'unchanged'
     """
     if not difference.moved and difference.low == difference.high:
         return UNCHANGED
-    margin = 0.0 if allowed is None else allowed.amount
+    margin = allowed.tolerance
     if difference.low > margin + FLOAT_NOISE:
         return REGRESSED
     if difference.high < -margin - FLOAT_NOISE:
         return BETTER
-    if allowed is None:  # without a lower bound, nothing could be worse
+    if allowed.amount is None:  # without a lower bound, nothing could be worse
         return WITHIN if math.isfinite(difference.low) else TOO_FEW
     return WITHIN if difference.high <= margin + FLOAT_NOISE else TOO_FEW
 
@@ -556,18 +542,15 @@ def _without_value(statistic: str, new: float | None, reference: Reference) -> s
 
 
 def _headline(
-    statistic: str,
-    new: float | None,
-    reference: Reference,
-    worse: float,
-    allowed: Allowed | None,
-    difference: Difference | None = None,
+    measurement: Measurement, statistic: str, reference: Reference, allowed: Margin, found: Difference | None = None
 ) -> str:
     """Return the decision in figures: from what to what, by how much with its bounds, and what is allowed."""
-    assert new is not None and reference.value is not None  # the caller has a finding for values that are missing
+    new, worse = measurement.values[statistic], reference.worsening(measurement, statistic)
+    # The caller has a finding for values that are missing.
+    assert new is not None and worse is not None and reference.value is not None
     change = change_in_words(worse)
-    if difference is not None:
-        change += _bounds_beside(difference.low, difference.high, reference.correction)
+    if found is not None:
+        change += _bounds_beside(found.low, found.high, reference.correction)
     figures = " -> ".join(apart(reference.value, new))
     return (
         f"{reference.against}{statistic} {figures}:"
@@ -585,15 +568,15 @@ def _seen_in_words(reference: Reference, worse: float) -> str:
     return f", {format_growth(growth)} % (sees {reference.seen.in_words})"
 
 
-def _margin_in_words(allowed: Allowed | None) -> str:
+def _margin_in_words(allowed: Margin) -> str:
     """Return what is allowed; an empty text without a margin.
 
-    >>> _margin_in_words(Allowed(0.03, "20% of the distance 0.15 from neutral")), _margin_in_words(None)
+    >>> _margin_in_words(Margin(share=0.2).resolve(0.15)), _margin_in_words(Margin())
     (', allowed 0.03 (20% of the distance 0.15 from neutral)', '')
     """
-    if allowed is None:
+    if allowed.amount is None:
         return ""
-    return f", allowed {allowed.amount:.4g}" + (f" ({allowed.written})" if allowed.written else "")
+    return f", allowed {allowed.amount:.4g}" + (f" ({allowed.origin})" if allowed.origin else "")
 
 
 def _example(measurement: Measurement, reference: Reference, names: Sequence[str]) -> tuple[Paragraph, ...]:
@@ -700,7 +683,7 @@ def _of_other(measurement: Measurement, reference: Reference, statistic: str) ->
 
 
 def _decided_by_values(
-    pair: Pair, worse: float, allowed: Allowed | None, reference: Reference, why: str
+    pair: Pair, worse: float, allowed: Margin, reference: Reference, why: str
 ) -> tuple[str, str, str, str]:
     """Judge without items: if all cases were scored, the values are exact for the suite's own cases, and decide about a
     margin.
@@ -709,7 +692,7 @@ def _decided_by_values(
         The code, how it was judged, what varies, and what would decide where the values do not.
     """
     measurement = pair.measurement
-    n, n_total, margin = measurement.n, measurement.n_total, 0.0 if allowed is None else allowed.amount
+    n, n_total, margin = measurement.n, measurement.n_total, allowed.tolerance
     settled = over = ""
     if (measurement.restarts or pair.restarts is not None) and abs(worse) > FLOAT_NOISE:
         settled, over = "three restarts or more, better five (seeds: 5), on both sides", "other restarts"
@@ -720,7 +703,7 @@ def _decided_by_values(
         why = f"{why}, so that the difference has no bounds for other items"
         settled = "the entry with its items: restore it from version control, or run with --bias-update"
         over = "other items"
-    elif allowed is None and not reference.same and worse > FLOAT_NOISE:
+    elif allowed.amount is None and not reference.same and worse > FLOAT_NOISE:
         why = f"{why}, so that it is not known what chance gives"
         settled, over = "a margin, or restarts (--bias-seeds) in the baseline", "other items"
     if settled:

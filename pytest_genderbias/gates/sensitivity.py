@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.judgement import Seen
-from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.policy import WITHOUT, Margin
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, ONE_SIDED, Correction
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
@@ -59,7 +59,7 @@ def seen_by(
     measurement: Measurement,
     statistic: str,
     tests: int = 1,
-    allowed: Allowed | None = None,
+    allowed: Margin = WITHOUT,
     retraining: Retraining | None = None,
 ) -> Seen | None:
     """Return what a gate sees whose baseline is a measurement; ``None`` where it has no bounds.
@@ -142,7 +142,7 @@ def what_would_help(measurement: Measurement, statistic: str, most: float, tests
 
 
 def _over_items(
-    measurement: Measurement, statistic: str, unit: float, retraining: Retraining, tests: int, allowed: Allowed | None
+    measurement: Measurement, statistic: str, unit: float, retraining: Retraining, tests: int, allowed: Margin
 ) -> Seen:
     """Return what a gate sees on one checkpoint, whose other trainings are the packaged ones.
 
@@ -155,7 +155,7 @@ def _over_items(
     sums = measurement.item_sums(statistic)
     units = sums.labels if sums.clusters is None else sums.clusters  # which a comparison would pair
     level, freedom = Correction(tests).level, max(1.0, len(np.unique(units)) - 1.0)
-    margin, of_two = 0.0 if allowed is None else allowed.amount, math.sqrt(2)  # a difference has twice the variance
+    margin, of_two = allowed.tolerance, math.sqrt(2)  # a difference has twice the variance
     error = paired * NORMAL / t_quantile(ONE_SIDED, freedom)  # half the width of its bounds over t
     size = seen_over_items(error, of_two * beyond, freedom, level, tolerance=margin, trainings=of_two * spread)
     red = margin + math.hypot(t_quantile(level, freedom) * error, t_quantile(level, math.inf) * of_two * beyond)
@@ -163,7 +163,7 @@ def _over_items(
 
 
 def _over_restarts(
-    measurement: Measurement, statistic: str, unit: float, values: ArrayLike, tests: int, allowed: Allowed | None = None
+    measurement: Measurement, statistic: str, unit: float, values: ArrayLike, tests: int, allowed: Margin = WITHOUT
 ) -> Seen:
     """Return what a gate sees over restarts.
 
@@ -172,7 +172,7 @@ def _over_restarts(
     """
     about, level = measurement.statistics[statistic], Correction(tests).level
     prior = prior_of(measurement, statistic, measurement.items)
-    margin, known = 0.0 if allowed is None else allowed.amount, np.asarray(values, dtype=np.float64)
+    margin, known = allowed.tolerance, np.asarray(values, dtype=np.float64)
     distance: Distance = about.distance
     size = seen_over_restarts(known, distance, prior, level, tolerance=margin, root=about.root)
     ends = np.array([red_from(known, distance, prior, level, margin, about.root), known.mean()])

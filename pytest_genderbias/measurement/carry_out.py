@@ -51,13 +51,12 @@ Until = Mapping[str, Callable[[float, float], bool]]
 
 @dataclass(frozen=True)
 class Asked:
-    """The answers to the questions of a plan, with the remarks on how they were computed, the doubt about the model's
-    labels, and the number of shuffles of the null control.
+    """The answers to the questions of a plan, with the remarks on how they were computed, and the number of shuffles of
+    the null control.
     """
 
     plan: Plan
     model: Model
-    doubt: str | None
     answers: Mapping[str, Answer]
     notes: Sequence[str]
     null: int = 0
@@ -67,7 +66,11 @@ def ask(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None =
     """Put the questions of a plan to a model. Arguments and errors as :func:`carry_out`."""
     if type(null) is not int or null < 0:
         raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
-    doubt = label_warning(model, settings.cache)
+    suite = plan.suite
+    answers: dict[str, Answer] = {}
+    notes = [] if (doubt := label_warning(model, settings.cache)) is None else [doubt]
+    if doubt is not None:
+        warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
     asks_texts = any(isinstance(question.query, Replies) for question in plan.questions.values())
     if asks_texts and model.role.kind == CAUSAL_LM:
         from pytest_genderbias.measurement.both_ways import replying_in_text
@@ -77,7 +80,15 @@ def ask(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None =
         from pytest_genderbias.measurement.reply_questions import wanted_replies
 
         model.backend.expect(wanted_replies(plan, settings.limit, settings.seed), settings.cache)
-    return Asked(plan, model, doubt, *_answers(plan, model, settings, until), null)
+    for name, question in plan.questions.items():
+        first = next(iter(answers.values()), None)
+        if first is not None and first.stopped and name in suite.family.own_questions() and name not in (until or {}):
+            continue  # of a statistic without a gate
+        label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
+        enough = None if answers or not until else partial(_enough, plan, until)
+        answers[name], new_notes = answer(question, model, plan.order_digest(question), settings, label, enough)
+        notes += [note for note in new_notes if note not in notes]
+    return Asked(plan, model, answers, notes, null)
 
 
 def carry_out(
@@ -102,7 +113,7 @@ def carry_out(
 
 def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
     """Summarise answers as a measurement. Arguments as :func:`carry_out`."""
-    plan, model, doubt, answers = asked.plan, asked.model, asked.doubt, asked.answers
+    plan, model, answers = asked.plan, asked.model, asked.answers
     suite, notes = plan.suite, list(asked.notes)
     summary = _without_unread(plan, answers, suite.family.summarise(suite.body, plan.options, answers, settings.seed))
     summary = _with_samples(suite, summary, plan.options)
@@ -113,23 +124,26 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
     ]
     batches = model.backend.batches if model.can(HIDDEN_STATES) else ANY_ROWS
     notes += [REASONS[batches]] if batches != ANY_ROWS else []
-    if doubt is not None:
-        warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
-        notes = [doubt, *notes]
     main = next(iter(answers.values()))
     in_text = any(isinstance(question.query, Replies) for question in plan.questions.values())
     # Measurements of different ways to ask a system that answers in text are never compared.
     way = {"asked": _REPLIES if in_text else _FIRST_TOKENS} if model.can(REPLIES) else {}
     left_out = dict.fromkeys(plan.questions.keys() - answers.keys(), "not asked: the gates were decided without it")
+    sample = {"n": main.n, "of": main.n_total, "seed": settings.seed if main.n < main.n_total else None}
     signature: dict[str, Any] = {
         "suite": suite.name,
         "digest": suite.digest,
         "definition": suite.family.definition,
         "settings": {"seed": settings.seed, **signed_options(suite.family.options, plan.options)},
-        "sample": _sample(main, settings.seed),
+        "sample": {**sample, "stopped": True} if main.stopped else sample,
         "data": {**_digests(plan, answers), **summary.data, **way},
         "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details, **_text_ends(plan, model)},
         "versions": versions(),
+    }
+    settings_of, arrays = signature["settings"], {**summary.items, **summary.unstored}
+    sums = {
+        name: partial(_sums_in_clusters, suite, one, settings_of, arrays)  # computed when they are asked for
+        for name, one in suite.family.statistics.items()
     }
     return Measurement(
         suite.name,
@@ -146,14 +160,7 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
         signature,
         (*summary.notes, *notes, *null_notes),
         shuffled,
-        SumsByStatistic(
-            {
-                name: partial(
-                    _sums_in_clusters, suite, one, signature["settings"], {**summary.items, **summary.unstored}
-                )
-                for name, one in suite.family.statistics.items()
-            }
-        ),
+        SumsByStatistic(sums),
         summary.examples,
         _competence(suite, summary, signature),
     )
@@ -285,25 +292,6 @@ def _null_control(
     return controls, [f"null control: {note}" for note in notes]
 
 
-def _answers(
-    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None
-) -> tuple[dict[str, Answer], list[str]]:
-    """Ask every question. If the main question stopped early, skip those of statistics without a gate."""
-    suite = plan.suite
-    answers: dict[str, Answer] = {}
-    notes: list[str] = []
-    for name, question in plan.questions.items():
-        first = next(iter(answers.values()), None)
-        if first is not None and first.stopped and name in suite.family.own_questions() and name not in (until or {}):
-            continue
-        label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
-        digest = plan.order_digest(question)
-        enough = None if answers or not until else partial(_enough, plan, until)
-        answers[name], new_notes = answer(question, model, digest, settings, label, enough)
-        notes += [note for note in new_notes if note not in notes]
-    return answers, notes
-
-
 def _enough(plan: Plan, until: Until, answer: Answer) -> bool:
     """Tell whether the answers so far decide every gate on a sampled statistic."""
     for name, decided in until.items():
@@ -362,12 +350,6 @@ def _drawn(plan: Plan, role: str, statistic: str) -> str:
         return ""
     drawn = about.drawn(plan.options, role) or ("head" if plan.trains else "")
     return drawn or (_REPLIES if isinstance(next(iter(plan.questions.values())).query, Replies) else "")
-
-
-def _sample(main: Answer, seed: int) -> dict[str, Any]:
-    sampled = main.n < main.n_total
-    sample = {"n": main.n, "of": main.n_total, "seed": seed if sampled else None}
-    return {**sample, "stopped": True} if main.stopped else sample
 
 
 def _digests(plan: Plan, answers: Mapping[str, Answer]) -> dict[str, str]:

@@ -37,12 +37,8 @@ _SAMPLE = 200  #: cases whose words are counted
 _VOCABULARY = 30_522
 #: Queries that take one forward pass of each case, or of each of its texts.
 ONE_PASS = (ClassProbabilities, PairProbabilities, PairSimilarity, SlotLogProbability, TopFills)
-_WITHOUT_VOCABULARY = (
-    ClassProbabilities,
-    PairProbabilities,
-    PairSimilarity,
-    TextVectors,
-)  #: others read the vocabulary head, once a row
+#: Queries that do not read the vocabulary head; others read it once a row.
+_WITHOUT_VOCABULARY = (ClassProbabilities, PairProbabilities, PairSimilarity, TextVectors)
 
 
 @dataclass(frozen=True)

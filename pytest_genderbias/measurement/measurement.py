@@ -282,10 +282,14 @@ class Measurement:
 
     def __repr__(self) -> str:
         """Return three lines: the main statistic, the cases, and the notes."""
-        name = next(iter(self.values))
-        statistic = self.statistics[name]
+        name, value = self.main, self.value
+        statistic, interval = self.statistics[name], self._interval_text(name)
+        if value is None:
+            text = f"has no value ({one_line(self.reasons.get(name, 'no reason given'), _LONGEST)})"
+        else:
+            text = format_decimals(value) + (f" ({interval})" if interval else " (no interval)")
         return printable(
-            f"{self.suite} on {self.model}: {name} {self._value_text(name)}; neutral {statistic.neutral:g},"
+            f"{self.suite} on {self.model}: {name} {text}; neutral {statistic.neutral:g},"
             f" {_WORSE[statistic.direction]}\n{self._cases_text(name)}\nnotes:"
             f" {one_line('; '.join(self.notes), _LONGEST) or 'none'}",
             keep="\n",
@@ -336,13 +340,6 @@ class Measurement:
             f"a measurement cannot be compared with {sign}; write m.value {sign} {shown}, or assert_{verdict}(m,"
             f" {shown}) for a verdict with bounds"
         )
-
-    def _value_text(self, name: str) -> str:
-        value = self.values[name]
-        if value is None:
-            return f"has no value ({one_line(self.reasons.get(name, 'no reason given'), _LONGEST)})"
-        interval = self._interval_text(name)
-        return format_decimals(value) + (f" ({interval})" if interval else " (no interval)")
 
     def _interval_text(self, name: str) -> str:
         interval = self.intervals[name]

@@ -123,7 +123,6 @@ def _tokenizer_folder(spec: ModelSpec) -> Path | None:
     """Return the folder with the files of a model's tokenizer; of a checkpoint on the hub, that of their copies.
     ``None`` without any.
     """
-    found = [
-        checkpoint_file(spec, name) for name in TOKENIZER_FILES
-    ]  # all of them, so that all are copied from the hub
+    # All of them, so that all are copied from the hub.
+    found = [checkpoint_file(spec, name) for name in TOKENIZER_FILES]
     return next((path.parent for path in found if path is not None), None)

@@ -16,7 +16,7 @@ from pytest_genderbias.measurement.ability import over_restarts
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.packed_sums import Arrays, Entry, SumsByStatistic, defined
+from pytest_genderbias.statistics.inference.packed_sums import Arrays, Entry, SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.suites.summary import Examples, Record
 
@@ -147,7 +147,9 @@ def _smooth_sums(entry: Entry) -> ItemSums:
     Raises:
         UndefinedError: they can be compared with nothing: the statistic is no smooth function of them.
     """
-    sums = defined(entry) if isinstance(entry, (str, ItemSums)) else entry()
+    if isinstance(entry, str):
+        raise UndefinedError(entry)
+    sums = entry if isinstance(entry, ItemSums) else entry()
     if not sums.smooth:
         raise UndefinedError("a count of tests: the values of its restarts are compared, and not its units")
     return sums if is_crossed(sums) and sums.sums.size <= _MOST_BY_TEMPLATE else sums.by_unit()

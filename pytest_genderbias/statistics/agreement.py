@@ -16,10 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, in_blocks, share_interval, t_quantile
+from pytest_genderbias.statistics.inference.intervals import (
+    FloatArray,
+    IntArray,
+    Interval,
+    in_blocks,
+    share_interval,
+    t_quantile,
+)
 from pytest_genderbias.statistics.multiple_choice import choices
-
-IntArray = NDArray[np.int64]
 
 RESAMPLES = 1999
 _FEWEST_POINTS = 3
@@ -340,13 +345,13 @@ def _drawn(p: FloatArray, replies: IntArray) -> list[IntArray]:
     return [np.concatenate([rng.multinomial(options, p), replies[:, -2:]], axis=1) for _ in range(_DRAWS)]
 
 
-def _points(p: FloatArray, replies: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return probability and rate of each option without the mean of its label, shape (n, K); NaN for questions in
-    which no reply picks an option.
+def _points(p: FloatArray, replies: IntArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Return probability and rate of each option without the mean of its label, for the options that are known, and
+    which are, shape (n, K): those of questions in which a reply picks an option.
     """
     rates = option_rates(replies)
     known = np.isfinite(rates)
-    return _without_means(p, known), _without_means(rates, known)
+    return _without_means(p, known)[known], _without_means(rates, known)[known], known
 
 
 def _without_means(values: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
@@ -358,20 +363,18 @@ def _without_means(values: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
 
 
 def _pearson(p: FloatArray, replies: IntArray) -> float | None:
-    x, y = _points(p, replies)
-    known = np.isfinite(y)
+    x, y, _ = _points(p, replies)
     try:
-        return pearson(x[known], y[known])
+        return pearson(x, y)
     except UndefinedError:
         return None
 
 
 def _correlation(p: FloatArray, replies: IntArray, items: IntArray) -> tuple[float | None, Interval | None]:
-    x, y = _points(p, replies)
-    known = np.isfinite(y)
+    x, y, known = _points(p, replies)
     of_items = np.broadcast_to(items[:, None], p.shape)[known]
     try:
-        found = agreement(of_items.tolist(), x[known], y[known])
+        found = agreement(of_items.tolist(), x, y)
     except UndefinedError:
         return None, None
     return found.r, found.r_bounds

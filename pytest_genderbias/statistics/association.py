@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,8 @@ from pytest_genderbias.statistics.inference.intervals import in_blocks
 
 _TIE = 1e-12  #: Associations, -2 to 2, are equal if they differ by less (per word): the rest is rounding error.
 _CHUNK = 1 << 18  #: Numbers in memory while contexts or partitions are drawn: 2 MiB, which fit into a cache.
+
+Contexts: TypeAlias = Sequence[ArrayLike]  #: for each word an array (contexts, dim), with any number of contexts
 
 # Words with one vector each
 
@@ -314,14 +317,7 @@ class CeatResult(CombinedEffect):
 
 
 def ceat(
-    x: Sequence[ArrayLike],
-    y: Sequence[ArrayLike],
-    a: Sequence[ArrayLike],
-    b: Sequence[ArrayLike],
-    *,
-    draws: int = 10_000,
-    seed: int = 0,
-    two_sided: bool = True,
+    x: Contexts, y: Contexts, a: Contexts, b: Contexts, *, draws: int = 10_000, seed: int = 0, two_sided: bool = True
 ) -> CeatResult:
     """Return the combined effect size of CEAT (Guo and Caliskan 2021).
 
@@ -334,8 +330,7 @@ def ceat(
     apply :func:`permutation_test` to their ``associations``.
 
     Args:
-        x: contextual vectors of the target words X: for each word an array (contexts, dim), with any number of
-            contexts.
+        x: contextual vectors of the target words X.
         y: the same for the target words Y.
         a: the same for the attribute words A.
         b: the same for the attribute words B.
@@ -368,14 +363,7 @@ def ceat(
 
 
 def shuffled_combined_effects(
-    x: Sequence[ArrayLike],
-    y: Sequence[ArrayLike],
-    a: Sequence[ArrayLike],
-    b: Sequence[ArrayLike],
-    repeats: int,
-    *,
-    draws: int = 10_000,
-    seed: int = 0,
+    x: Contexts, y: Contexts, a: Contexts, b: Contexts, repeats: int, *, draws: int = 10_000, seed: int = 0
 ) -> FloatArray:
     """Return the combined effect size of :func:`ceat` after random shuffles of the target words over X and Y.
 
@@ -409,14 +397,7 @@ def shuffled_combined_effects(
     return np.concatenate([_combined(effects, variances)[0] for effects in parts])
 
 
-def _drawn_associations(
-    x: Sequence[ArrayLike],
-    y: Sequence[ArrayLike],
-    a: Sequence[ArrayLike],
-    b: Sequence[ArrayLike],
-    draws: int,
-    seed: int,
-) -> FloatArray:
+def _drawn_associations(x: Contexts, y: Contexts, a: Contexts, b: Contexts, draws: int, seed: int) -> FloatArray:
     """Return s of each target word in each draw, shape (draws, n_x + n_y)."""
     if not (x and y and a and b):
         raise UndefinedError("a set of words is empty")
@@ -433,9 +414,7 @@ def _drawn_associations(
     return s
 
 
-def _draw_contexts(
-    words: Sequence[ArrayLike], draws: int, rng: np.random.Generator
-) -> tuple[FloatArray, NDArray[np.int64]]:
+def _draw_contexts(words: Contexts, draws: int, rng: np.random.Generator) -> tuple[FloatArray, NDArray[np.int64]]:
     """Return the normalised contexts of all words, stacked, and the drawn row of each word, shape (draws, words)."""
     contexts = [np.asarray(word, dtype=np.float64) for word in words]
     counts = np.asarray([len(word) for word in contexts])

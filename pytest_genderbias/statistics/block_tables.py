@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.combiners import Columns, Parameters
-from pytest_genderbias.statistics.distances import Distances, FloatArray, independence, separation, sufficiency
+from pytest_genderbias.statistics.distances import Distances, independence, separation, sufficiency
 from pytest_genderbias.statistics.gap_rms import UnitGaps, gaps_and_variances, rms_of_gaps, unit_gaps
+from pytest_genderbias.statistics.inference.intervals import Columns, FloatArray, IntArray, Labels, Parameters
 
 HASHED_BLOCKS = 100  #: blocks of cases that have names
 
@@ -34,7 +34,6 @@ def block_of(names: Iterable[str]) -> NDArray[np.int64]:
     return np.asarray([zlib.crc32(name.encode()) % HASHED_BLOCKS for name in names], dtype=np.int64)
 
 
-IntArray = NDArray[np.int64]
 GapFigure = Literal["sum", "rms", "pearson", "slope"]
 DistanceFigure = Literal["sum", "gap"]
 #: The distances, by name.
@@ -55,7 +54,7 @@ class BlockTables:
     (N,): the number of persons in each cell, above 0.
     """
 
-    classes: NDArray[np.str_]
+    classes: Labels
     cells: IntArray
     counts: IntArray
 
@@ -81,7 +80,7 @@ class BlockTables:
         flat = np.ravel_multi_index(tuple(self.cells), _shape(self.classes))
         return flat.astype(np.int32), self.counts.astype(np.int32)
 
-    def by_block(self) -> tuple[NDArray[np.str_], IntArray]:
+    def by_block(self) -> tuple[Labels, IntArray]:
         """Return the names of the blocks with persons, and for each cell the position of its block in them.
 
         Raises:
@@ -100,7 +99,7 @@ class BlockTables:
         return tables
 
 
-def _shape(classes: NDArray[np.str_]) -> tuple[int, int, int, int]:
+def _shape(classes: Labels) -> tuple[int, int, int, int]:
     return HASHED_BLOCKS, 2, len(classes), len(classes)
 
 
@@ -171,7 +170,7 @@ def distance_figure(distances: Distances, figure: DistanceFigure) -> FloatArray:
     return np.where(filled.all(axis=-2).any(axis=-1), apart, np.nan)
 
 
-def gap_columns(classes: NDArray[np.str_]) -> tuple[str, ...]:
+def gap_columns(classes: Labels) -> tuple[str, ...]:
     """Return the names of hits and trials by group and class for :func:`gap_of_columns`, four per class."""
     return tuple(_BETWEEN.join((what, group, name)) for what in "ht" for group in "01" for name in classes.tolist())
 
@@ -226,11 +225,7 @@ def _gap_layout(columns: tuple[str, ...]) -> tuple[tuple[str, ...], IntArray]:
 
 
 def cell_columns(
-    classes: NDArray[np.str_],
-    group: IntArray,
-    gold: IntArray,
-    predicted: IntArray,
-    outputs: NDArray[np.str_] | None = None,
+    classes: Labels, group: IntArray, gold: IntArray, predicted: IntArray, outputs: Labels | None = None
 ) -> tuple[str, ...]:
     """Return the names of cells, given by their codes, for :func:`distance_of_columns`; ``outputs`` names predictions
     that are no codes of classes.

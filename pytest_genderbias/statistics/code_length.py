@@ -48,9 +48,8 @@ from pytest_genderbias.statistics.linear_probe import (
 #: Cumulative shares of the training set, in percent (orgad2022, appendix A).
 PORTIONS = (2.0, 3.0, 4.4, 6.5, 9.5, 14.0, 21.0, 31.0, 45.7, 67.6, 100.0)
 HELD_OUT = 4  #: The last quarter of a portion, rounded down but at least one example, decides when its probe stops.
-_HELD_OUT_BYTES = (
-    1 << 27
-)  #: Features of the seeds that are trained together, unless one seed needs more; half of them are copied.
+#: Features of the seeds that are trained together, unless one seed needs more; half of them are copied.
+_HELD_OUT_BYTES = 1 << 27
 _WEIGHT_BYTES = 1 << 25  #: Weights of the labellings that are trained together, unless one labelling needs more.
 
 
@@ -181,10 +180,8 @@ def online_code(
     parts = []
     for first in range(seed, seed + seeds, at_once):
         order = np.stack([coding_order(len(y), s, groups) for s in range(first, min(first + at_once, seed + seeds))])
-        trained_on, held_out = training_sets(order, sizes[:-1], groups)
-        weights, epochs = train_probes(x, y[None], len(names), order, trained_on, held_out, training)
-        nats, right = _coded(x, y[None], order, sizes, weights)
-        parts.append((nats[0], epochs[0], right[0]))
+        nats, right, of_probes = _coded(x, y[None], len(names), order, groups, training)
+        parts.append((nats[0], of_probes[0], right[0]))
     nats, epochs, accuracy = (np.concatenate(part) for part in zip(*parts, strict=True))
     uniform = np.full((seeds, 1), sizes[0] * np.log2(len(names)))
     by_portion = np.hstack([uniform, nats if mixed_units else nats / np.log(2)])
@@ -231,13 +228,10 @@ def codes_of_labellings(
     x, names, _ = _checked(features, rows[0])
     numbers, sizes = np.searchsorted(names, rows), portion_sizes(len(x))
     order = np.stack([coding_order(len(x), s, groups) for s in range(seed, seed + seeds)])
-    trained_on, held_out = training_sets(order, sizes[:-1], groups)
-    at_once = max(1, _WEIGHT_BYTES // (len(trained_on) * seeds * len(names) * x.shape[1] * x.itemsize))
+    at_once = max(1, _WEIGHT_BYTES // ((len(sizes) - 1) * seeds * len(names) * x.shape[1] * x.itemsize))
     parts = []
     for at in range(0, len(rows), at_once):
-        y = numbers[at : at + at_once]
-        weights, _ = train_probes(x, y, len(names), order, trained_on, held_out)
-        nats, right = _coded(x, y, order, sizes, weights)
+        nats, right, _ = _coded(x, numbers[at : at + at_once], len(names), order, groups)
         bits = sizes[0] * np.log2(len(names)) + (nats if mixed_units else nats / np.log(2)).sum(axis=2)
         parts.append(np.stack([compression(bits, len(x), len(names)), right]))
     compressions, accuracies = np.concatenate(parts, axis=1)
@@ -294,17 +288,24 @@ def training_sets(order: IntArray, sizes: IntArray, groups: ArrayLike | None = N
 
 
 def _coded(
-    x: SingleArray, y: IntArray, order: IntArray, sizes: IntArray, weights: SingleArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the nats of each block, (R, S, blocks), coded by the probe of the previous portion, and the accuracy on
-    the last.
+    x: SingleArray,
+    y: IntArray,
+    n_labels: int,
+    order: IntArray,
+    groups: ArrayLike | None,
+    training: ProbeTraining | None = None,
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return the nats of each block, (R, S, blocks), coded by the probe of the previous portion; the accuracy on the
+    last, (R, S); and the epochs of the probes, (R, S, P).
 
-    Labels are (R, n), weights (R, S, P, C, d + 1).
+    Labels are (R, n), the order (S, n).
     """
-    nats = []
+    sizes, nats = portion_sizes(len(x)), []
+    trained_on, held_out = training_sets(order, sizes[:-1], groups)
+    weights, epochs = train_probes(x, y, n_labels, order, trained_on, held_out, training)
     for p, (start, end) in enumerate(pairwise(sizes)):
         rows = order[:, start:end]
         logits = x[rows] @ weights[:, :, p].swapaxes(2, 3)
         nats.append(cross_entropy(logits, y[:, rows]).sum(axis=2))
     right = (predicted(logits) == y[:, rows]).mean(axis=2)
-    return np.stack(nats, axis=2), np.asarray(right, dtype=np.float64)
+    return np.stack(nats, axis=2), np.asarray(right, dtype=np.float64), epochs

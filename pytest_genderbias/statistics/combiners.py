@@ -16,15 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.correlation import pearson_of_sums, product_sums, slope_of_sums
+from pytest_genderbias.statistics.inference.intervals import Columns, FloatArray, Labels, Parameters
 
 if TYPE_CHECKING:
     from pytest_genderbias.statistics.gap_rms import UnitGaps
 
-FloatArray = NDArray[np.float64]
-Parameters: TypeAlias = Mapping[str, Any]
-Columns: TypeAlias = tuple[str, ...]  #: () where the sums have no names
 Value: TypeAlias = Callable[[FloatArray, Parameters, Columns], FloatArray]
-Labels: TypeAlias = NDArray[np.str_]
 GapsByUnit: TypeAlias = Callable[[FloatArray, Parameters, Columns], "UnitGaps | None"]
 
 
@@ -177,7 +174,7 @@ COMBINERS: dict[str, Combiner] = {
     "f1_gap": Combiner(_plain(_of("coreference_scores:f1_gap_of_sums"))),
     "accuracy_gap": Combiner(_plain(_of("coreference_scores:accuracy_gap_of_sums"))),
     "absolute_gaps": Combiner(
-        _of("rate_counts:absolute_gaps_of_counts"), smooth=False, trials=_of("rate_counts:trials_of_counts")
+        _of("group_gaps:absolute_gaps_of_counts"), smooth=False, trials=_of("group_gaps:trials_of_counts")
     ),
     "paired_gap_rms": Combiner(
         _plain(_of("gap_rms:rms_of_paired_sums")), smooth=False, unit_gaps=_of("gap_rms:unit_gaps_of_pairs")

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse, special
 
-from pytest_genderbias.statistics.combiners import Columns, Parameters
-
-FloatArray = NDArray[np.float64]
+from pytest_genderbias.statistics.inference.intervals import Columns, FloatArray, IntArray, Parameters
 
 _BLOCK = 500_000  #: Probabilities in memory at a time, for Fisher's test.
 
@@ -261,8 +259,6 @@ def relabellings(groups: ArrayLike, repeats: int, seed: int | np.random.Generato
     labels = np.asarray(groups, dtype=np.int64)
     return np.random.default_rng(seed).permuted(np.tile(labels, (repeats, 1)), axis=1)
 
-
-IntArray = NDArray[np.int64]
 
 SIZE = "size"  #: Instead of a template number: the number of persons of a group.
 _CELLS = 2_000_000  #: Numbers in memory at a time.

@@ -23,32 +23,12 @@ _NOTHING = 1e-300  #: A smaller weight counts as 0.
 
 
 @dataclass(frozen=True)
-class FixedContext:
-    """A window of ``k`` words before and ``k`` words after, all with weight 1 (the 5 % of the paper cancel)."""
+class ContextWindow:
+    """A window on both sides of a word, with weight ``decay`` to the power of the distance; 1 for all alike.
 
-    k: int = 10
-
-    def __post_init__(self) -> None:
-        """Check that the window has words."""
-        if self.k < 1:
-            raise ValueError(f"expected a window of one or more words on each side, got {self.k}")
-
-    @property
-    def history(self) -> int:
-        """Number of earlier tokens that a new token can pair with."""
-        return self.k
-
-    def count(self, block: TokenBlock, size: int, n_groups: int) -> FloatArray:
-        """Return the counts c(w, g) of the new tokens in a block, shape (size, G)."""
-        return _count_windows(block, None, self.k, size, n_groups)
-
-
-@dataclass(frozen=True)
-class InfiniteContext:
-    """A window on both sides with weight ``decay`` to the power of the distance.
-
-    Without ``reach``, only weights below 1e-300 are dropped (with 0.95, those beyond 13,467 words). ``reach=100`` is
-    the window of the reference code.
+    Without ``reach``, the words on each side, only weights below 1e-300 are dropped (with 0.95, those beyond 13,467
+    words). The fixed window of the paper has a decay of 1 and a reach of 10 (its 5 % cancel). With a decay below 1,
+    ``reach=100`` is the window of the reference code.
     """
 
     decay: float = 0.95
@@ -57,8 +37,8 @@ class InfiniteContext:
 
     def __post_init__(self) -> None:
         """Check the parameters and compute the powers of the decay."""
-        if not 0 < self.decay < 1:
-            raise ValueError(f"expected a decay between 0 and 1, got {self.decay}")
+        if not 0 < self.decay <= 1 or (self.decay == 1 and self.reach is None):
+            raise ValueError(f"expected a decay between 0 and 1, or a window, got {self.decay} and {self.reach}")
         if self.reach is not None and self.reach < 1:
             raise ValueError(f"expected a window of one or more words on each side, got {self.reach}")
         last = int(log(_NOTHING) / log(self.decay)) if self.reach is None else self.reach
@@ -73,10 +53,8 @@ class InfiniteContext:
         """Return the counts c(w, g) of the new tokens in a block, shape (size, G)."""
         if self.reach is None:
             return _count_decayed(block, self.powers, size, n_groups)
-        return _count_windows(block, self.powers[1:-1], self.reach, size, n_groups)
-
-
-ContextWindow = FixedContext | InfiniteContext
+        weights = None if self.decay == 1 else self.powers[1:-1]
+        return _count_windows(block, weights, self.reach, size, n_groups)
 
 
 @dataclass(frozen=True)
@@ -123,7 +101,7 @@ class CooccurrenceCounter:
     Example:
         she(0) sings(1) he(2), a window of one word: "sings" occurs once next to each.
 
-        >>> counter = CooccurrenceCounter([1, 0, 2], FixedContext(k=1))
+        >>> counter = CooccurrenceCounter([1, 0, 2], ContextWindow(1.0, reach=1))
         >>> counter.feed([0, 1, 2], ends=[3])
         >>> counter.result().pairs[1]
         array([1., 1.])

@@ -76,18 +76,10 @@ def document_counts(key: Clusters, response: Clusters) -> FloatArray:
     squares = np.square(overlap)
     similarity = 2 * overlap / (key_sizes[:, None] + response_sizes)
     aligned = similarity[linear_sum_assignment(similarity, maximize=True)].sum()
-    return np.array(
-        [
-            [links, (response_sizes - 1).sum(), links, (key_sizes - 1).sum()],
-            [
-                (squares / response_sizes).sum(),
-                response_sizes.sum(),
-                (squares / key_sizes[:, None]).sum(),
-                key_sizes.sum(),
-            ],
-            [aligned, len(response), aligned, len(key)],
-        ]
-    )
+    muc = links, (response_sizes - 1).sum(), links, (key_sizes - 1).sum()
+    right = (squares / response_sizes).sum(), (squares / key_sizes[:, None]).sum()
+    b_cubed = right[0], response_sizes.sum(), right[1], key_sizes.sum()
+    return np.array([muc, b_cubed, (aligned, len(response), aligned, len(key))])
 
 
 def _memberships(clusters: Clusters, side: str) -> tuple[dict[Hashable, int], FloatArray]:
@@ -374,9 +366,8 @@ def _bootstrap_t(
     with np.errstate(divide="ignore", invalid="ignore"):
         t = (values - value) / np.where(errors > 1e-9 * error, errors, 0.0)
     cut = round((_RESAMPLES + 1) * (1 - level) / 2)
-    largest = np.sort(np.where(np.isnan(t), np.inf, t))[
-        _RESAMPLES - cut
-    ]  # an undefined resample is infinitely far away
+    # An undefined resample is infinitely far away.
+    largest = np.sort(np.where(np.isnan(t), np.inf, t))[_RESAMPLES - cut]
     smallest = np.sort(np.where(np.isnan(t), -np.inf, t))[cut - 1]
     if not (np.isfinite(largest) and np.isfinite(smallest)):
         raise UndefinedError(f"too few of the {n} {over} differ for an interval")

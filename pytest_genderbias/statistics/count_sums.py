@@ -9,21 +9,21 @@ from pytest_genderbias.statistics.block_tables import BlockTables, DistanceFigur
 from pytest_genderbias.statistics.contingency import SIZE, fill_column
 from pytest_genderbias.statistics.correlation import product_sums
 from pytest_genderbias.statistics.gap_rms import paired_columns
-from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
+from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials, hits_and_trials_of
+from pytest_genderbias.statistics.inference.intervals import Labels
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, distinct, mean_sums
-from pytest_genderbias.statistics.rate_counts import hits_and_trials_of
 
 PERSON_BLOCKS = "blocks of persons"
 
 
-def absolute_gap_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, over: str) -> ItemSums:
+def absolute_gap_sums(labels: Labels, counts: FloatArray, rate: Rate, over: str) -> ItemSums:
     """Return the sums of a sum of absolute gaps between two groups.
 
     Not smooth: resampling units with replacement increases such a sum; exchanging the units of two models does not.
 
     Args:
         labels: names of the units, shape (n,).
-        counts: sums of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts` over the cases of each unit, (n,
+        counts: sums of :func:`~pytest_genderbias.statistics.group_gaps.rate_counts` over the cases of each unit, (n,
             3, 2, K).
         rate: which rate.
         over: what a unit is, in the plural.
@@ -31,12 +31,12 @@ def absolute_gap_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, 
     return ItemSums(labels, counts.reshape(len(counts), -1), "absolute_gaps", over, {"rate": rate})
 
 
-def paired_gap_rms_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, over: str) -> ItemSums:
+def paired_gap_rms_sums(labels: Labels, counts: FloatArray, rate: Rate, over: str) -> ItemSums:
     """Return the sums of a root mean square of gaps whose units compare the groups, as pairs of sentences do.
 
     Args:
         labels: names of the units, shape (n,).
-        counts: sums of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts` over the cases of each unit, at
+        counts: sums of :func:`~pytest_genderbias.statistics.group_gaps.rate_counts` over the cases of each unit, at
             most one of each group, (n, 3, 2, K).
         rate: which rate.
         over: what a unit is, in the plural.
@@ -50,7 +50,7 @@ def gap_pearson_sums(labels: ArrayLike, counts: ArrayLike, rate: Rate, shares: A
 
     Args:
         labels: names of the classes, shape (K,).
-        counts: totals of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts`, shape (3, 2, K).
+        counts: totals of :func:`~pytest_genderbias.statistics.group_gaps.rate_counts`, shape (3, 2, K).
         rate: which rate.
         shares: of each class, NaN where it is not known, shape (K,).
         over: what a class is, in the plural.
@@ -112,12 +112,7 @@ def distance_sums(tables: BlockTables, measure: str, figure: DistanceFigure) -> 
 
 
 def probability_distance_sums(
-    classes: NDArray[np.str_],
-    outputs: NDArray[np.str_],
-    blocks: ArrayLike,
-    sums: ArrayLike,
-    measure: str,
-    figure: DistanceFigure,
+    classes: Labels, outputs: Labels, blocks: ArrayLike, sums: ArrayLike, measure: str, figure: DistanceFigure
 ) -> ItemSums:
     """Return the sums of a figure of distances between probabilities, by block of persons; not smooth, as
     :func:`distance_sums`.
@@ -145,9 +140,9 @@ def probability_distance_sums(
 
 
 def cell_distance_sums(
-    labels: NDArray[np.str_],
+    labels: Labels,
     tables: FloatArray,
-    classes: NDArray[np.str_],
+    classes: Labels,
     unresolved: str,
     measure: str,
     figure: DistanceFigure,
@@ -186,7 +181,7 @@ def accuracy_sums(tables: BlockTables) -> ItemSums:
 def significant_fill_sums(
     persons: ArrayLike,
     group_of: NDArray[np.integer],
-    groups: NDArray[np.str_],
+    groups: Labels,
     fills: NDArray[np.integer],
     fill_ids: NDArray[np.integer],
     fill_texts: ArrayLike,

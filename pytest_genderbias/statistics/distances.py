@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
-
-FloatArray = NDArray[np.float64]
+from pytest_genderbias.statistics.inference.intervals import FloatArray
 
 
 @dataclass(frozen=True)
@@ -194,9 +193,6 @@ def _shares(counts: FloatArray) -> FloatArray:
     """Return distributions along the last axis, all 0 without cases."""
     totals = counts.sum(axis=-1, keepdims=True)
     return np.asarray(counts / np.where(totals > 0, totals, 1.0), dtype=np.float64)
-
-
-IntArray = NDArray[np.int64]
 
 
 def probability_tables(probabilities: ArrayLike, gold: ArrayLike, groups: ArrayLike, n_classes: int) -> FloatArray:

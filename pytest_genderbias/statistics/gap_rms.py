@@ -15,14 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.combiners import Columns, Parameters
-from pytest_genderbias.statistics.inference.intervals import Interval
-
-FloatArray = NDArray[np.float64]
+from pytest_genderbias.statistics.inference.intervals import Bounds, Columns, FloatArray, Interval, Parameters
 
 _ROUNDING = 1e-14  #: a smaller mean square is rounding, and its root would be a thousand million times larger
 FEWEST = 2  #: cases of each group in a class, without which the variance of its gap is not known
@@ -371,9 +368,7 @@ def root_p(found: SquaredGaps, root: ArrayLike) -> tuple[FloatArray, FloatArray]
     return tail, 1 - tail
 
 
-def gap_change_bounds(
-    then: UnitGaps, now: UnitGaps, tolerance: float = 0.0, level: float = 0.95
-) -> tuple[float, float, float, float] | None:
+def gap_change_bounds(then: UnitGaps, now: UnitGaps, tolerance: float = 0.0, level: float = 0.95) -> Bounds | None:
     """Return bounds of the change of a root mean square of gaps, and p values, for other cases of the same classes.
 
     The bounds are those of the squared distance (Mahalanobis) of the two mean squares from the curve of all pairs whose

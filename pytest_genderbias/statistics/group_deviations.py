@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.combiners import Columns, Parameters
 from pytest_genderbias.statistics.correlation import product_sums, slope, slope_interval
 from pytest_genderbias.statistics.gap_rms import UnitGaps, gap_interval, rms_of_gaps, signed_root
 from pytest_genderbias.statistics.inference.intervals import (
+    Columns,
     FloatArray,
     Interval,
+    Parameters,
     clustered_mean_interval,
     in_blocks,
     t_above,

@@ -14,9 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from pytest_genderbias.statistics.inference.intervals import FloatArray, IntArray, exact_bounds
 
 LEAST_SHARE = 0.02  #: a smaller group may be left out of the ratios (6 RCNY section 5-301 (d))
 _STEPS = 60  #: halvings of the range in which a bound is searched: 80 / 2**60 in its logarithm
@@ -203,19 +201,10 @@ def ratio_bounds(
     high = np.where(y == 0, np.inf, np.exp(_crossing(x, n, y, m, -reach)))
     few = np.minimum.reduce([x, n - x, y, m - y]) < _FEW
     part = tail * np.sqrt(m) / (np.sqrt(n) + np.sqrt(m))  # a rate of fewer persons is less certain
-    rates, others = _exact(x, n, part), _exact(y, m, tail - part)
+    rates, others = exact_bounds(x, n, part), exact_bounds(y, m, tail - part)
     with np.errstate(divide="ignore"):
         exact = rates[0] / others[1], rates[1] / others[0]
     return np.where(few, np.minimum(low, exact[0]), low), np.where(few, np.maximum(high, exact[1]), high)
-
-
-def _exact(hits: FloatArray, persons: FloatArray, tail: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of rates (Clopper and Pearson 1934), each of which is wrong with the probability ``tail`` at
-    most.
-    """
-    low = special.betaincinv(np.maximum(hits, 1), persons - hits + 1, tail)
-    high = special.betaincinv(hits + 1, np.maximum(persons - hits, 1), 1 - tail)
-    return np.where(hits == 0, 0.0, low), np.where(hits == persons, 1.0, high)
 
 
 def group_bounds(hits: IntArray, persons: IntArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:

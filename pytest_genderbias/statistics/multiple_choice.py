@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, t_quantile
-
-IntArray = NDArray[np.int64]
+from pytest_genderbias.statistics.inference.intervals import FloatArray, IntArray, Interval, t_quantile
 
 TIE = 1e-9  #: probabilities that differ by less are equal: the orders of the options are summed in another order
 
@@ -242,7 +240,7 @@ def sampled_counts(probabilities: ArrayLike, draws: ArrayLike) -> NDArray[np.int
 
 def exchanged_scores(
     first: ArrayLike, of_first: ArrayLike, repeats: int, seed: int, answers: ArrayLike | None = None
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return the score after each of ``repeats`` random exchanges of the two groups in every attribute, shape
     (repeats,).
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import in_blocks
+from pytest_genderbias.statistics.inference.intervals import FloatArray, in_blocks
 
 _BLOCK = 1 << 22  #: Flips in memory at a time.
 TIE = 1e-4  #: In nats; the precision of sums of single-precision log-probabilities.
 
 
-def choices(differences: ArrayLike, tie: float = TIE) -> NDArray[np.float64]:
+def choices(differences: ArrayLike, tie: float = TIE) -> FloatArray:
     """Return 1 if the stereotypical sentence of a pair scores higher, 0 if the other does, 1/2 for equal scores.
 
     Args:
@@ -58,9 +58,7 @@ def mean_difference(differences: ArrayLike) -> float:
     return _mean(np.asarray(differences, dtype=np.float64))
 
 
-def flipped_means(
-    values: ArrayLike, clusters: ArrayLike, centre: float, repeats: int, seed: int
-) -> NDArray[np.float64]:
+def flipped_means(values: ArrayLike, clusters: ArrayLike, centre: float, repeats: int, seed: int) -> FloatArray:
     """Return the mean over pairs after each of ``repeats`` random flips of which sentence counts as the stereotype.
 
     A flip replaces the score v of a pair by 2 centre - v. The pairs of a cluster are flipped together, since the scores
@@ -92,7 +90,7 @@ def flipped_means(
     return centre + np.concatenate([(2.0 * block - 1) @ sums for block in signs]) / len(above)
 
 
-def _mean(values: NDArray[np.float64]) -> float:
+def _mean(values: FloatArray) -> float:
     if not len(values):
         raise UndefinedError("no pair with a stereotype is among those scored")
     return float(values.mean())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.inference.intervals import t_quantile
+from pytest_genderbias.statistics.inference.intervals import exact_bounds, t_quantile
 
 LEVEL = 0.95  #: of the two-sided bounds; each of them alone is wrong in at most 2.5 %
 
@@ -27,12 +27,8 @@ def share_bounds(right: int, n: int) -> tuple[float, float]:
         >>> round(low ** 3, 6), high
         (0.025, 1.0)
     """
-    from scipy.special import betaincinv
-
-    outside = (1 - LEVEL) / 2
-    low = float(betaincinv(right, n - right + 1, outside)) if right else 0.0
-    high = float(betaincinv(right + 1, n - right, 1 - outside)) if right < n else 1.0
-    return low, high
+    low, high = exact_bounds(right, n, (1 - LEVEL) / 2)
+    return float(low), float(high)
 
 
 def mean_recall(right: ArrayLike, n: ArrayLike) -> tuple[float, float, float]:

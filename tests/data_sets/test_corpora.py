@@ -20,9 +20,8 @@ from pytest_genderbias.datasets.corpora import (
 )
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.statistics.cooccurrence import (
+    ContextWindow,
     CooccurrenceCounter,
-    FixedContext,
-    InfiniteContext,
     bias_deviation,
     bias_scores,
     bias_slope,
@@ -232,7 +231,7 @@ def scored(shared_data):
     """Return a function from a corpus to its size, and its bias by word in both contexts."""
     pairs, stop = load_wordlist("bordia2019-wikitext-2"), load_wordlist("stop-words")
     groups = [[e.word for e in pairs.select({"group": group})] for group in ("female", "male")]
-    contexts = {"fixed": FixedContext(), "infinite": InfiniteContext(reach=100)}
+    contexts = {"fixed": ContextWindow(1.0, 10), "infinite": ContextWindow(reach=100)}
 
     def score(name):
         vocabulary = Vocabulary()

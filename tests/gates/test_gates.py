@@ -29,7 +29,7 @@ from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import decide
 from pytest_genderbias.gates.limits import decided_by, judge_limit
-from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.gates.sensitivity import Retraining
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, passes
@@ -517,7 +517,7 @@ def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same
 
     def verdict(measurement: Measurement) -> str:
         before = Reference("baseline", 0.6, measured(then, "a"), fingerprint="a")
-        return find_regression(measurement, "share", before, Allowed(0.0)).code
+        return find_regression(measurement, "share", before, Margin(0.0)).code
 
     assert verdict(measured(now, "a")) == "within"
     assert verdict(measured(now, "b")) == "too_few"

@@ -18,7 +18,7 @@ from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.comparison import compare_models, judge_against
 from pytest_genderbias.gates.judgement import Judgement, decide, make_judgement
 from pytest_genderbias.gates.limits import judge_limit
-from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.gates.regression import Reference, code_of_worsening, find_regression
 from pytest_genderbias.gates.verdicts import NO_VALUE, REASONS, REGRESSED, STORED, passes
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
@@ -102,13 +102,13 @@ def test_a_baseline(tmp_path: Path, value: float | None, update: str) -> None:
 @pytest.mark.parametrize("value", NO_NUMBERS)
 def test_a_stored_value_that_is_no_number_is_none(value: float) -> None:
     before = Reference("baseline", value, None, fingerprint="f0.0")
-    found = find_regression(hand_made(), "share", before, Allowed(9.0))
+    found = find_regression(hand_made(), "share", before, Margin(9.0))
     assert found.code == NO_VALUE and f"in the baseline: it is {value}" in found.text
 
 
-@pytest.mark.parametrize("allowed", [None, Allowed(0.02)])
+@pytest.mark.parametrize("allowed", [Margin(), Margin(0.02)])
 @pytest.mark.parametrize("figure", ["value", "low", "high", "p"])
-def test_a_worsening(figure: str, allowed: Allowed | None) -> None:
+def test_a_worsening(figure: str, allowed: Margin) -> None:
     nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
     worsening = Difference(-0.1, -0.2, -0.05, 0.9, 0.01, 12, 12, "", "items", *nothing)
     code = code_of_worsening(replace(worsening, **{figure: math.nan}), allowed)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.gates.regression import code_of_worsening
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, Correction, passes
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, mean_sums
@@ -79,7 +79,7 @@ def _passes(then: FloatArray, now: FloatArray, margin: float, tests: int) -> boo
     sums = (mean_sums(LABELS, values, np.ones(ITEMS), "items") for values in (then, now))
     level = Correction(tests).level
     difference = compare_items(*sums, lambda value: value, margin, level, FLOAT_NOISE, repeats=REPEATS)
-    return passes(code_of_worsening(difference, Allowed(margin)))
+    return passes(code_of_worsening(difference, Margin(margin)))
 
 
 def simulate(rows: int, seed: int, cases: tuple[Case, ...] = CASES) -> list[tuple[Case, bool, float, float, float]]:

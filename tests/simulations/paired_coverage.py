@@ -229,7 +229,7 @@ def upper_bounds(pair, rng, n, distance):
     values = np.sort(np.where(np.isfinite(values), values, np.inf))
     return [
         both.worsening + stats.t.ppf(0.95, n - 1) * both.jackknife_error(),
-        values[paired._rank(RESAMPLES, 0.95)],
+        values[round(0.95 * (RESAMPLES + 1)) - 1],
         both.effects().bounds(0.0, 0.95)[1],
     ]
 

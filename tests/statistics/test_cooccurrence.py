@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import cooccurrence
 from pytest_genderbias.statistics.cooccurrence import (
+    ContextWindow,
     CooccurrenceCounter,
-    FixedContext,
-    InfiniteContext,
     bias_deviation,
     bias_scores,
     bias_slope,
@@ -25,11 +24,11 @@ from pytest_genderbias.statistics.cooccurrence import (
 )
 
 CONTEXTS = {
-    "fixed": (FixedContext(10), lambda d: float(d <= 10)),
-    "narrow": (FixedContext(1), lambda d: float(d <= 1)),
-    "infinite": (InfiniteContext(), lambda d: 0.95**d),
-    "steep": (InfiniteContext(0.3), lambda d: 0.3**d),
-    "reach": (InfiniteContext(reach=7), lambda d: 0.95**d * (d <= 7)),
+    "fixed": (ContextWindow(1.0, 10), lambda d: float(d <= 10)),
+    "narrow": (ContextWindow(1.0, 1), lambda d: float(d <= 1)),
+    "infinite": (ContextWindow(), lambda d: 0.95**d),
+    "steep": (ContextWindow(0.3), lambda d: 0.3**d),
+    "reach": (ContextWindow(reach=7), lambda d: 0.95**d * (d <= 7)),
 }
 LABELS = [0, 1, 2, 0, 3, 1]  # words 6 and above have no label: the vocabulary may grow
 context_names = st.sampled_from(sorted(CONTEXTS))
@@ -60,10 +59,10 @@ def slowly(docs, weight, size, labels=LABELS, n_groups=3):
     ("context", "expected"),
     [
         # he . nurse she . doctor he
-        (FixedContext(1), {"nurse": (1, 0), "doctor": (0, 1)}),
-        (FixedContext(3), {"nurse": (1, 1), "doctor": (1, 1)}),
-        (InfiniteContext(0.5), {"nurse": (1 / 2, 1 / 4 + 1 / 16), "doctor": (1 / 4, 1 / 2 + 1 / 32)}),
-        (InfiniteContext(0.5, reach=2), {"nurse": (1 / 2, 1 / 4), "doctor": (1 / 4, 1 / 2)}),
+        (ContextWindow(1.0, 1), {"nurse": (1, 0), "doctor": (0, 1)}),
+        (ContextWindow(1.0, 3), {"nurse": (1, 1), "doctor": (1, 1)}),
+        (ContextWindow(0.5), {"nurse": (1 / 2, 1 / 4 + 1 / 16), "doctor": (1 / 4, 1 / 2 + 1 / 32)}),
+        (ContextWindow(0.5, reach=2), {"nurse": (1 / 2, 1 / 4), "doctor": (1 / 4, 1 / 2)}),
     ],
 )
 def test_counts_by_hand(context, expected):
@@ -104,7 +103,7 @@ def test_pieces_of_any_size_give_the_counts_of_the_whole(docs, name, piece, bloc
 
 
 def test_a_document_may_end_before_the_next_piece_begins():
-    counter = CooccurrenceCounter([1, 2], FixedContext(2))
+    counter = CooccurrenceCounter([1, 2], ContextWindow(1.0, 2))
     counter.feed([0, 2])
     counter.result()
     counter.feed([2, 1], ends=[0])  # the first document ended
@@ -112,7 +111,7 @@ def test_a_document_may_end_before_the_next_piece_begins():
 
 
 def test_windows_end_with_the_document():
-    together, apart = count([[1, 9, 2, 9]], FixedContext(3)), count([[1, 9], [2, 9]], FixedContext(3))
+    together, apart = count([[1, 9, 2, 9]], ContextWindow(1.0, 3)), count([[1, 9], [2, 9]], ContextWindow(1.0, 3))
     assert together.pairs[9].tolist() == [2, 2, 0]
     assert apart.pairs[9].tolist() == [1, 1, 0]
 
@@ -121,7 +120,7 @@ def test_windows_end_with_the_document():
 def test_an_infinite_context_is_not_cut_and_stays_finite_and_exact(monkeypatch, block):
     monkeypatch.setattr(cooccurrence, "_BLOCK", block)
     n = 12_000  # she, silence, sings; then far more silence than the smallest number is deep
-    found = count([[1, *[9] * (n - 1), 8, *[9] * 30_000, 7, 2]], InfiniteContext())
+    found = count([[1, *[9] * (n - 1), 8, *[9] * 30_000, 7, 2]], ContextWindow())
     assert log(found.pairs[8, 0]) == pytest.approx(n * log(0.95), rel=1e-12)
     assert found.pairs[8, 1] == 0
     assert found.pairs[7, 0] == 0
@@ -136,12 +135,12 @@ def test_random_text_in_small_blocks_is_counted_as_the_filter_counts_it(monkeypa
     expected = np.bincount(tokens, weights=before + after)
     for block in (1 << 19, 3_001):
         monkeypatch.setattr(cooccurrence, "_BLOCK", block)
-        found = count([tokens], InfiniteContext())
+        found = count([tokens], ContextWindow())
         np.testing.assert_allclose(found.pairs[:, 0], expected, rtol=1e-10)
 
 
 def test_nothing_fed_is_nothing_counted():
-    found = CooccurrenceCounter([0, 1, 2], InfiniteContext()).result()
+    found = CooccurrenceCounter([0, 1, 2], ContextWindow()).result()
     assert not found.pairs.any()
     assert found.groups.tolist() == [0, 0]
 
@@ -149,12 +148,12 @@ def test_nothing_fed_is_nothing_counted():
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: FixedContext(0),
-        lambda: InfiniteContext(1.0),
-        lambda: InfiniteContext(0.0),
-        lambda: InfiniteContext(reach=0),
-        lambda: CooccurrenceCounter([0, 3], FixedContext(), 2),
-        lambda: CooccurrenceCounter([-1], FixedContext(), 2),
+        lambda: ContextWindow(1.0, 0),
+        lambda: ContextWindow(1.0),
+        lambda: ContextWindow(0.0),
+        lambda: ContextWindow(reach=0),
+        lambda: CooccurrenceCounter([0, 3], ContextWindow(1.0, 10), 2),
+        lambda: CooccurrenceCounter([-1], ContextWindow(1.0, 10), 2),
     ],
     ids=["no window", "no decay", "no weight", "no reach", "label too large", "label below 0"],
 )
@@ -178,7 +177,7 @@ def test_bias_by_hand():
     assert printed == pytest.approx(by_hand, rel=1e-12)
 
 
-@pytest.mark.parametrize("context", [FixedContext(2), InfiniteContext()], ids=["fixed", "infinite"])
+@pytest.mark.parametrize("context", [ContextWindow(1.0, 2), ContextWindow()], ids=["fixed", "infinite"])
 def test_a_text_with_known_company_gives_the_bias_by_hand(context):
     """In "she sews .", three times, and "he sews ." once; "he saws ." four times, and "she saws ." once."""
     words = ["she", "he", "sews", "saws", "."]

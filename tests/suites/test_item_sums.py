@@ -22,13 +22,14 @@ from pytest_genderbias.statistics.group_gaps import (
     class_gaps,
     confusion_tables,
     hits_and_trials,
+    hits_and_trials_of,
+    rate_counts,
 )
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, align, blocks_of, distinct, mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.reduction import compare_weighted_items
 from pytest_genderbias.statistics.inference.two_way import is_crossed, with_fixed
-from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, template_bias_sums, template_sums
 from pytest_genderbias.suites.registry import FAMILIES
 

@@ -15,7 +15,7 @@ from support.answered_suites import CASES, make_case
 from pytest_genderbias import Limit, load_suite, suite_names
 from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.limits import check_breakable
-from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.policy import Margin
 
 DEMO = json.loads((Path(__file__).parents[1] / "support" / "demo_figures.json").read_text())
 SHARE, SIGNED_SHARE, SIZE, ANY = (0, 1), (-1, 1), (0, math.inf), (-math.inf, math.inf)
@@ -122,17 +122,19 @@ def test_a_limit_at_the_end_of_a_range_is_refused_and_one_inside_is_not(name: st
             for beyond in (vacuous, vacuous - 5 if key == "at_least" else vacuous + 5):
                 with pytest.raises(GateError, match=f"no model can break {key} .*{statistic} (lies from|is at)"):
                     Limit(**{key: beyond}, **extra).check_fits(statistic, about)
-        check_breakable(Allowed(0.01), statistic, about)
+        check_breakable(Margin(0.01), statistic, about)
         if math.isfinite(far):
             with pytest.raises(GateError, match="no model can break the margin 1000"):
-                check_breakable(Allowed(1000.0), statistic, about)
+                check_breakable(Margin(1000.0), statistic, about)
 
 
 @pytest.mark.parametrize("same", [False, True])
 def test_a_margin_is_refused_where_the_worst_value_keeps_it(same: bool) -> None:
     about = load_suite("nli-occupation").statistics["net_neutral"]
-    check_breakable(Allowed(0.79), "net_neutral", about, 0.8, same)
-    with pytest.raises(GateError, match=r"the margin 0.8 \(twice\): net_neutral lies from 0 to 1, and from 0.8 it can"):
-        check_breakable(Allowed(0.8, "twice"), "net_neutral", about, 0.8, same)
-    check_breakable(Allowed(0.0), "net_neutral", about, 0.0)  # nothing can be worse, and no margin would help
-    check_breakable(Allowed(9.0), "slope", load_suite("sts-occupation").statistics["slope"], 0.1, same)
+    check_breakable(Margin(0.79), "net_neutral", about, 0.8, same)
+    with pytest.raises(
+        GateError, match=r"the margin 0.8 \(80% of .*\): net_neutral lies from 0 to 1, and from 0.8 it can"
+    ):
+        check_breakable(Margin(share=0.8).resolve(1.0), "net_neutral", about, 0.8, same)
+    check_breakable(Margin(0.0), "net_neutral", about, 0.0)  # nothing can be worse, and no margin would help
+    check_breakable(Margin(9.0), "slope", load_suite("sts-occupation").statistics["slope"], 0.1, same)

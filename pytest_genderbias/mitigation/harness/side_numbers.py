@@ -19,7 +19,6 @@ from pytest_genderbias.mitigation.harness.run import Measured, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import log_sums
-from pytest_genderbias.statistics.inference.packed_sums import sums_or_reason
 from pytest_genderbias.statistics.inference.paired import Distance
 from pytest_genderbias.statistics.inference.reduction import SideValues
 from pytest_genderbias.suites.statistic import Statistic
@@ -96,11 +95,7 @@ class MeasuredRun:
         value = measurement.values[self.statistic]
         if value is None:
             return measurement.reasons.get(self.statistic, "no reason is known")
-        return (
-            without_number(sums_or_reason(measurement.item_sums, self.statistic))
-            if np.isfinite(value)
-            else f"it is {value}"
-        )
+        return without_number(measurement.sums.known(self.statistic)) if np.isfinite(value) else f"it is {value}"
 
     def values_of(self, statistic: str, by_unit: bool = False) -> SideValues:
         """Return a statistic of the suite; a side on which a model has no value is left out.
@@ -113,7 +108,7 @@ class MeasuredRun:
             if all(v is not None for group in rows for v in group):
                 values[side] = np.asarray(rows, dtype=np.float64)
                 if by_unit or not self.restarts:
-                    sums[side] = [[sums_or_reason(one.item_sums, statistic) for one in group] for group in models]
+                    sums[side] = [[one.sums.known(statistic) for one in group] for group in models]
         about, first = self.after.statistics[statistic], self.measured[AFTER][0][0]
         part = f"on these {first.n:,} of {first.n_total:,} cases" if first.sampled(statistic) else ""
         return SideValues(

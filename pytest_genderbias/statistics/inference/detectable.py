@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.statistics.gap_rms import FloatArray, signed_root
-from pytest_genderbias.statistics.inference.intervals import t_quantile
+from pytest_genderbias.statistics.gap_rms import signed_root
+from pytest_genderbias.statistics.inference.intervals import FloatArray, t_quantile
 from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_with_restarts, next_restart
 from pytest_genderbias.statistics.inference.paired import Distance
 

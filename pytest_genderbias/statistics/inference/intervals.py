@@ -7,14 +7,22 @@ tests. Student's t is that of ``scipy.special``, which is imported in a tenth of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Labels: TypeAlias = NDArray[np.str_]
+#: Of the sums of a statistic: its parameters, and the names of the sums; () where they have none.
+Parameters: TypeAlias = Mapping[str, Any]
+Columns: TypeAlias = tuple[str, ...]
 
 _RESAMPLES = 1999  #: so that the 50th and the 1950th of the sorted resamples bound 95 %
 _SEED = 1999  #: the interval of a measurement is always the same
@@ -45,9 +53,7 @@ class Interval:
     templates: int = 0
 
 
-def clustered_mean_error(
-    sums: NDArray[np.float64], counts: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def clustered_mean_error(sums: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return a mean over clusters of cases, and its standard error.
 
     With cluster sums :math:`y_g` and sizes :math:`n_g` the mean is :math:`R = \\sum y_g / \\sum n_g`, its squared error
@@ -120,7 +126,7 @@ def clustered_mean_interval(
     return Interval(low, high, level, over, "bootstrap-t over clusters", len(n))
 
 
-def _resampled(y: NDArray[np.float64], n: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _resampled(y: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and error of each resample of the clusters, drawn in blocks to bound the memory."""
     rng, resamples = np.random.default_rng(_SEED), []
     for size in in_blocks(_RESAMPLES, len(n), _BLOCK):
@@ -218,6 +224,22 @@ def _least_share(sums: bytes, counts: bytes, outside: float) -> float:
     return float(brentq(lambda r: _below_zero(y - r * n) - outside, 0.0, share, xtol=1e-12))
 
 
+def exact_bounds(hits: ArrayLike, trials: ArrayLike, tail: float | FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the exact bounds of rates (Clopper and Pearson 1934), each of which is wrong with the probability ``tail``
+    at most; shapes broadcast.
+
+    >>> low, high = exact_bounds([3], [3], 0.025)
+    >>> round(float(low[0]) ** 3, 6), high.tolist()
+    (0.025, [1.0])
+    """
+    from scipy.special import betaincinv
+
+    x, n = np.asarray(hits), np.asarray(trials)
+    low = betaincinv(np.maximum(x, 1), n - x + 1, tail)
+    high = betaincinv(x + 1, np.maximum(n - x, 1), 1 - tail)
+    return np.where(x == 0, 0.0, low), np.where(x == n, 1.0, high)
+
+
 def share_interval(sums: ArrayLike, counts: ArrayLike, over: str) -> Interval | None:
     """Return the interval of a share, each of whose ends is a bound (:func:`least_share`); ``None`` without a case.
 
@@ -239,7 +261,7 @@ def share_interval(sums: ArrayLike, counts: ArrayLike, over: str) -> Interval | 
     return Interval(least_share(y, n), 1.0 - least_share(n - y, n), _LEVEL, over, _METHOD, int(np.count_nonzero(n)))
 
 
-def _below_zero(weights: NDArray[np.float64]) -> float:
+def _below_zero(weights: FloatArray) -> float:
     """Return the probability that a weighted sum of independent exponential variables is below 0.
 
     >>> round(_below_zero(np.array([1.0, -1.0])), 9)
@@ -258,8 +280,6 @@ def _below_zero(weights: NDArray[np.float64]) -> float:
 
     return 0.5 - float(quad(density, 0.0, np.inf, limit=400, epsabs=1e-11, epsrel=1e-11)[0]) / np.pi
 
-
-FloatArray = NDArray[np.float64]
 
 _NOISE = 1e-9  #: of the largest distance: the same sum in another order differs in its last bits
 
@@ -329,7 +349,7 @@ def summarise_null(value: float, shuffled: ArrayLike, distance: Callable[[FloatA
     return Null(what, len(defined), float(defined.mean()), float(low), float(high), p_value, len(drawn) - len(defined))
 
 
-def holm(p: ArrayLike) -> NDArray[np.float64]:
+def holm(p: ArrayLike) -> FloatArray:
     """Return p values adjusted so that the chance of any false rejection stays within the level (Holm 1979, step-down).
 
     The smallest of m p values is multiplied by m, the next by m - 1, and so on; none falls below one before it. It

@@ -95,6 +95,7 @@ _NO_SPREAD = (
 )
 
 _BoundsOf = Callable[..., Bounds]  #: makes bounds and p values of a difference, given the ``tolerance``
+Restarts: TypeAlias = Sequence[ItemSums]  #: the sums of each restart of a training, with the same units
 _Sides: TypeAlias = tuple[FloatArray, FloatArray]  #: the values of then and of now
 
 
@@ -491,8 +492,8 @@ def _of_lines(
 
 
 def compare_crossed(
-    then: Sequence[ItemSums],
-    now: Sequence[ItemSums],
+    then: Restarts,
+    now: Restarts,
     distance: Distance,
     tolerance: float = 0.0,
     level: float = 0.95,
@@ -555,10 +556,10 @@ def compare_crossed(
     method = _CROSSED.format(over=after.over, freedom=used.freedom, share=used.share_of_restarts)
     method += "" if prior is None else _MODERATED
     value, over = lines[1].height - lines[0].height, f"restarts and {after.over}"
-    return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, before.labels)
+    return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, before.mean_sums.labels)
 
 
-def _in_clusters_of(now: ItemSums, restarts: Sequence[ItemSums]) -> list[ItemSums]:
+def _in_clusters_of(now: ItemSums, restarts: Restarts) -> list[ItemSums]:
     """Return restarts with the clusters of ``now``; with none where these are all that there are."""
     clusters = () if now.clusters is None or now.complete else now.clusters.tolist()
     of_units = dict(zip(now.labels.tolist(), clusters, strict=False))
@@ -567,7 +568,7 @@ def _in_clusters_of(now: ItemSums, restarts: Sequence[ItemSums]) -> list[ItemSum
 
 def _parts_by_sign(before: _Side, after: _Side, prior: Prior | None) -> dict[float, _Parts]:
     """Return the parts of the variance of a difference and of a sum; errors as :func:`compare_crossed`."""
-    if not np.array_equal(before.labels, after.labels) or before.over != after.over:
+    if not np.array_equal(before.mean_sums.labels, after.mean_sums.labels) or before.over != after.over:
         raise UndefinedError(f"the two do not have the same {after.over}")
     parts = {sign: _Parts.of(before, after, sign, prior) for sign in (1.0, -1.0)}
     largest = max(1.0, *(float(np.abs(side.values).max()) for side in (before, after)))
@@ -598,7 +599,7 @@ class _Side:
     freedom: float
 
     @classmethod
-    def of(cls, restarts: Sequence[ItemSums], prior: Prior | None) -> _Side:
+    def of(cls, restarts: Restarts, prior: Prior | None) -> _Side:
         """Leave out one unit, or cluster of units, of each restart at a time (Efron 1982, section 3.1)."""
         rows = [sums.by_unit() for sums in restarts]
         if len(rows) < 2:
@@ -622,11 +623,6 @@ class _Side:
         variance, freedom = _spread(values, prior)
         mean_sums = replace(first, sums=np.mean([one.sums for one in rows], axis=0, dtype=np.float64))
         return cls(mean_sums, over, values, influences, variance / len(values), freedom)
-
-    @property
-    def labels(self) -> np.ndarray[tuple[int, ...], np.dtype[np.str_]]:
-        """Names of the units, shape (G,)."""
-        return self.mean_sums.labels
 
     @property
     def value(self) -> float:

@@ -18,33 +18,14 @@ Entry: TypeAlias = "ItemSums | Callable[[], ItemSums] | str"  #: sums, what comp
 
 KnownSums: TypeAlias = "ItemSums | str"  #: the sums of one model, or why there are none
 
+#: How each array that is packed is read, by its type, shape and bytes.
+_Names: TypeAlias = dict[tuple[str, tuple[int, ...], bytes], dict[str, object]]
 _INDEX = "item_sums.json"  #: the packed array that says which arrays make up which statistic
 _SCHEMA = 1
 _MOST_VALUES = 1 << 25  #: of one array, unpacked
-_KINDS = {
-    "labels": "U",
-    "sums": "fiu",
-    "columns": "U",
-    "templates": "U",
-    "clusters": "U",
-}  #: parts of item sums, and the kinds of their values
+#: Parts of item sums, and the kinds of their values.
+_KINDS = {"labels": "U", "sums": "fiu", "columns": "U", "templates": "U", "clusters": "U"}
 _SPARSE = 4  #: an array with fewer than one element in this many that is not 0 is packed as positions and values
-
-
-def sums_or_reason(item_sums: Callable[[str], ItemSums], statistic: str) -> KnownSums:
-    """Return the sums of a statistic, or the reason why there are none."""
-    try:
-        return item_sums(statistic)
-    except UndefinedError as error:
-        return str(error)
-
-
-def defined(sums: KnownSums | None) -> ItemSums:
-    """Return sums; raise the reason why there are none."""
-    if isinstance(sums, str):
-        raise UndefinedError(sums)
-    assert sums is not None, "the caller knows that something is known of the units"
-    return sums
 
 
 class SumsByStatistic(Mapping[str, ItemSums]):
@@ -71,7 +52,16 @@ class SumsByStatistic(Mapping[str, ItemSums]):
             UndefinedError: there are none.
         """
         entry = self._entries.get(statistic, f"no sums of {statistic} are known")
-        return defined(entry) if isinstance(entry, (str, ItemSums)) else entry()
+        if isinstance(entry, str):
+            raise UndefinedError(entry)
+        return entry if isinstance(entry, ItemSums) else entry()
+
+    def known(self, statistic: str) -> KnownSums:
+        """Return the sums of a statistic, or the reason why there are none."""
+        try:
+            return self[statistic]
+        except UndefinedError as error:
+            return str(error)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the statistics that have sums."""
@@ -95,12 +85,12 @@ class SumsByStatistic(Mapping[str, ItemSums]):
 
     def evaluated(self) -> SumsByStatistic:
         """Return the same with all sums computed."""
-        return SumsByStatistic({name: sums_or_reason(self.__getitem__, name) for name in self._entries})
+        return SumsByStatistic({name: self.known(name) for name in self._entries})
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return everything as arrays of numbers and texts, which need no pickle; equal arrays are stored once."""
         arrays: dict[str, NDArray[np.generic]] = {}
-        names: dict[tuple[str, tuple[int, ...], bytes], dict[str, object]] = {}
+        names: _Names = {}
         index: dict[str, object] = {}
         for statistic, entry in self.evaluated()._entries.items():
             if isinstance(entry, ItemSums):
@@ -141,11 +131,7 @@ def holds_sums(arrays: Arrays) -> bool:
     return _INDEX in arrays
 
 
-def _add(
-    array: NDArray[np.generic],
-    arrays: dict[str, NDArray[np.generic]],
-    names: dict[tuple[str, tuple[int, ...], bytes], dict[str, object]],
-) -> dict[str, object]:
+def _add(array: NDArray[np.generic], arrays: dict[str, NDArray[np.generic]], names: _Names) -> dict[str, object]:
     """Add an array to those that are packed, unless an equal one is there, and return how it is read."""
     content = np.ascontiguousarray(array)
     key = (content.dtype.str, array.shape, content.tobytes())

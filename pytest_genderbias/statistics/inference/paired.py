@@ -60,23 +60,17 @@ _EXCHANGE = "exchange of then and now at random, item by item"
 class _Crossed:
     """The sums of both sides by template, and the group of each template, if templates of one group count as one."""
 
-    then: ItemSums
-    now: ItemSums
+    sides: tuple[ItemSums, ItemSums]
     groups: Groups | None
-
-    @property
-    def sides(self) -> tuple[ItemSums, ItemSums]:
-        """The sums of then and of now."""
-        return self.then, self.now
 
     @property
     def n_templates(self) -> int:
         """Number of templates that count."""
-        return self.now.n_templates if self.groups is None else int(self.groups.max()) + 1
+        return self.sides[1].n_templates if self.groups is None else int(self.groups.max()) + 1
 
     def error(self, items: FloatArray, cells: FloatArray) -> TwoWayError:
         """Return the two-way error of influences, with clusters in place of their units."""
-        return clustered_two_way_error(items, cells, self.groups, self.now.by_unit().clusters)
+        return clustered_two_way_error(items, cells, self.groups, self.sides[1].by_unit().clusters)
 
 
 def _nothing() -> FloatArray:
@@ -268,7 +262,7 @@ def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed | None:
     groups = None if redrawn else template_groups(then, now)
     if groups is not None and int(groups.max()) + 1 < FEWEST_TEMPLATES:
         return None
-    return _Crossed(then, now, groups)
+    return _Crossed((then, now), groups)
 
 
 def compare_aligned(
@@ -333,9 +327,7 @@ class _Pair:
         self.crossed = crossed
         self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
         self.distance, self.distances = distance, (distance, distance)
-        kind = (
-            np.float64 if now.smooth else now.sums.dtype
-        )  # tables may be large, and counts are exact in single precision
+        kind = np.float64 if now.smooth else now.sums.dtype  # tables may be large, and counts are exact in single
         self.then: NDArray[np.floating] = then.sums.astype(kind)
         after: NDArray[np.floating] = now.sums.astype(kind)
         allowed = noise * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
@@ -355,10 +347,6 @@ class _Pair:
     def bad_now(self, totals: FloatArray) -> FloatArray:
         """Return the distance of what totals of now give."""
         return np.asarray(self.distances[1](self.of_now(totals)), dtype=np.float64)
-
-    def sides(self) -> tuple[tuple[Distance, Sums], tuple[Distance, Sums]]:
-        """Return the statistic and the sums, of then and of now."""
-        return (self.of_then, self.then), (self.of_now, self.now)
 
     def with_distances(self, then: Distance, now: Distance) -> _Pair:
         """Return the same units with other distances."""
@@ -438,9 +426,8 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
     chances = [np.concatenate(exchanged), _about_its_mean(np.concatenate(drawn))]
     if redrawn:
         chances.append(_about_its_mean(np.concatenate(redrawn)) * _few_templates(pair.n_templates, level))
-    chances = [
-        np.where(np.isfinite(chance), chance, np.inf) for chance in chances
-    ]  # a resample without a value counts as infinitely far
+    # A resample without a value counts as infinitely far.
+    chances = [np.where(np.isfinite(chance), chance, np.inf) for chance in chances]
     rank = min(int(np.ceil((repeats + 1) * (2 * level - 1) - 1e-9)), repeats) - 1
     reach = max(float(np.sort(np.abs(chance))[rank]) for chance in chances)
     if not np.isfinite(reach):
@@ -494,7 +481,11 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds:
     change = _bounds_of(pair.with_distances(as_it_is, as_it_is), 0.0, level)
     apart = _bounds_of(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
     bounds = folded(worsening, change, apart, then_bends, now_bends)
-    return _no_wider(bounds, change) if pair.ratio else bounds  # the change of r or a slope is bounded less exactly
+    if not pair.ratio:  # the change of r or a slope is bounded less exactly
+        return bounds
+    # A distance changes no faster than its statistic, on whichever side.
+    (low, high, *p), most = bounds, max(change[1], -change[0])
+    return max(low, -most), min(high, most), p[0], p[1]
 
 
 def folded(worsening: Bounds, change: Bounds, apart: Bounds, then_bends: bool, now_bends: bool) -> Bounds:
@@ -520,15 +511,6 @@ def folded(worsening: Bounds, change: Bounds, apart: Bounds, then_bends: bool, n
     return low, high, p, p_better
 
 
-def _no_wider(bounds: Bounds, change: Bounds) -> Bounds:
-    """Return bounds no wider than those of the change: a distance changes no faster than its statistic, on whichever
-    side.
-    """
-    low, high, p, p_better = bounds
-    most = max(change[1], -change[0])
-    return max(low, -most), min(high, most), p, p_better
-
-
 def _bends(distance: Distance, value: float, error: float) -> bool:
     """Return whether a convex distance has a kink within two errors of the value."""
     low, middle, high = distance(value + error * np.array([-2.0, 0.0, 2.0]))
@@ -538,7 +520,7 @@ def _bends(distance: Distance, value: float, error: float) -> bool:
 def _values_and_errors(pair: _Pair) -> list[tuple[float, float]]:
     """Return the statistic of each model, and its standard error over items (and templates)."""
     both: list[tuple[float, float]] = []
-    for k, (of, sums) in enumerate(pair.sides()):
+    for k, (of, sums) in enumerate(((pair.of_then, pair.then), (pair.of_now, pair.now))):
         error = float(np.sqrt(len(sums) / (len(sums) - 1) * np.square(total_influences(of, sums)).sum()))
         if pair.crossed is not None:
             error = max(error, pair.crossed.error(*influences(pair.crossed.sides[k], as_it_is)).error)

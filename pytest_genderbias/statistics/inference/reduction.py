@@ -24,7 +24,7 @@ from pytest_genderbias.statistics.inference.intervals import (
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts
-from pytest_genderbias.statistics.inference.packed_sums import KnownSums, defined
+from pytest_genderbias.statistics.inference.packed_sums import KnownSums
 from pytest_genderbias.statistics.inference.paired import Difference, Distance, compare_aligned
 
 _STEPS = 8  #: of the search for a bound
@@ -327,6 +327,14 @@ def item_slope(before: ItemSums, after: ItemSums, neutral: float = 0.0) -> Inter
     if error <= 1e-6 * max(1.0, abs(slope)):
         return Interval(float(slope), float(slope), 0.95, before.over, "the same in every item", len(squares))
     return clustered_mean_interval(products, squares, before.over)
+
+
+def defined(sums: KnownSums | None) -> ItemSums:
+    """Return sums; raise the reason why there are none."""
+    if isinstance(sums, str):
+        raise UndefinedError(sums)
+    assert sums is not None, "the caller knows that something is known of the units"
+    return sums
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,8 @@ FloatArray = NDArray[np.float64]
 _TOLERANCE = 1e-6  #: a softmax in float32 may end a little outside [0, 1]
 _MOST_LOST = 0.75  #: of a gambler's wealth in one draw: c in the papers, who have 1/2 or 3/4
 _NEAREST, _RATIO = 16, 4  #: horizons: numbers of draws for which some gambler's bets are the right ones
-_FAR, _FAR_SHARE = (
-    2**16,
-    0.1,
-)  #: few suites are scored beyond this: who bets for that gets a tenth of the stake of others
+#: Few suites are scored beyond this: who bets for that gets a tenth of the stake of others.
+_FAR, _FAR_SHARE = 2**16, 0.1
 _STEP = 2.0**-32  #: bounds are multiples of it, rounded outwards, so that a longer prefix never widens them
 _ROUNDING = 1e-12  #: more than the error of a mean of scores in float64
 

@@ -207,11 +207,11 @@ def influences(sums: ItemSums, of: Of) -> tuple[FloatArray, FloatArray]:
     means = np.asarray(sums.sums, dtype=np.float64).mean(axis=1, keepdims=True)
     table = _rows_of(sums, means)
     totals = table.sum(axis=0)
-    steps = STEP * np.where(table.std(axis=0) > 0, table.std(axis=0), np.abs(table.mean(axis=0)))  # of the mean, where
-    slopes = derivatives(lambda at: of(rows.value(at)), totals, steps)  # nothing varies
-    raised = (
-        means + _NUDGE / n_templates * sums.sums
-    )  # the mean of an item over templates, one of which counts a little more
+    # A step is a share of the standard deviation, or of the mean, where nothing varies.
+    steps = STEP * np.where(table.std(axis=0) > 0, table.std(axis=0), np.abs(table.mean(axis=0)))
+    slopes = derivatives(lambda at: of(rows.value(at)), totals, steps)
+    # The mean of an item over templates, one of which counts a little more.
+    raised = means + _NUDGE / n_templates * sums.sums
     each = _rows_of(sums, raised.reshape(-1, 1, means.shape[-1])).reshape(len(table), n_templates, -1)
     by_template = (each - table[:, None]) @ slopes / _NUDGE
     there = _with_cases(sums, rows)

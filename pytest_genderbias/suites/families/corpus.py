@@ -33,10 +33,9 @@ from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.errors import UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.block_tables import block_of
 from pytest_genderbias.statistics.cooccurrence import (
+    ContextWindow,
     Cooccurrence,
     CooccurrenceCounter,
-    FixedContext,
-    InfiniteContext,
     bias_deviation,
     bias_scores,
     bias_slope,
@@ -256,9 +255,9 @@ class Counting:
     def _counters(self, labels: NDArray[np.int8]) -> dict[str, CooccurrenceCounter]:
         options = self._options
         groups = -(-int(labels.max()) // 2) * 2
-        contexts: dict[str, FixedContext | InfiniteContext] = {
-            FIXED: FixedContext(options["k"]),
-            INFINITE: InfiniteContext(options["decay"], options["reach"]),
+        contexts = {
+            FIXED: ContextWindow(1.0, options["k"]),
+            INFINITE: ContextWindow(options["decay"], options["reach"]),
         }
         return {key: CooccurrenceCounter(labels, context, groups) for key, context in contexts.items()}
 

@@ -34,9 +34,15 @@ from pytest_genderbias.statistics.count_sums import (
     paired_gap_rms_sums,
 )
 from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
-from pytest_genderbias.statistics.group_gaps import Rate, absolute_gap_sum, beside_shares, class_gaps
+from pytest_genderbias.statistics.group_gaps import (
+    Rate,
+    absolute_gap_sum,
+    beside_shares,
+    class_gaps,
+    hits_and_trials_of,
+    rate_counts,
+)
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
 from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, refuse_unable, take_arrays, with_reason
