@@ -122,9 +122,7 @@ class Runner:
         memory.
         """
         target = _target_of(model)
-        if isinstance(target, Model):
-            return target
-        return self.models.load(target)
+        return target if isinstance(target, Model) else self.models.load(target)
 
     def measure(
         self,

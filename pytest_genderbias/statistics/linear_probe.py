@@ -252,7 +252,10 @@ class _Stack:
         positions, lengths = examples.batches(self.sets, epoch, training.batch)
         batches = (lengths > 0).sum(axis=1)
         steps = np.arange(positions.shape[1])
-        rates, floors = _bias_corrections(self.taken + steps[:, None] + 1, training)
+        taken = (self.taken + steps[:, None] + 1)[..., None]  # the number of each step
+        scale = np.sqrt((1 - training.beta2**taken) / (1 - training.beta2))
+        rates = training.learning_rate * (1 - training.beta1) / (1 - training.beta1**taken) * scale
+        rates, floors = rates.astype(np.float32), (training.epsilon * scale).astype(np.float32)
         starts = np.searchsorted(batches, steps, side="right").tolist()
         for step, start in enumerate(starts):
             batch = examples.batch(positions[start:, step], lengths[start:, step])
@@ -287,11 +290,3 @@ class _Stack:
         change *= rate
         weights *= np.float32(1 - training.learning_rate * training.weight_decay)
         weights -= change
-
-
-def _bias_corrections(taken: IntArray, training: ProbeTraining) -> tuple[SingleArray, SingleArray]:
-    """Return rate and floor of the step (see :meth:`_Stack._step`) with number ``taken``, shape (..., 1)."""
-    t = taken[..., None]
-    scale = np.sqrt((1 - training.beta2**t) / (1 - training.beta2))
-    rate = training.learning_rate * (1 - training.beta1) / (1 - training.beta1**t) * scale
-    return rate.astype(np.float32), (training.epsilon * scale).astype(np.float32)
