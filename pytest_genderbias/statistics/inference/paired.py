@@ -327,7 +327,8 @@ class _Pair:
         self.crossed = crossed
         self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
         self.distance, self.distances = distance, (distance, distance)
-        kind = np.float64 if now.smooth else now.sums.dtype  # tables may be large, and counts are exact in single
+        # Tables may be large, and counts are exact in single precision.
+        kind = np.float64 if now.smooth else now.sums.dtype
         self.then: NDArray[np.floating] = then.sums.astype(kind)
         after: NDArray[np.floating] = now.sums.astype(kind)
         allowed = noise * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
@@ -484,8 +485,9 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds:
     if not pair.ratio:  # the change of r or a slope is bounded less exactly
         return bounds
     # A distance changes no faster than its statistic, on whichever side.
-    (low, high, *p), most = bounds, max(change[1], -change[0])
-    return max(low, -most), min(high, most), p[0], p[1]
+    low, high, p, p_better = bounds
+    most = max(change[1], -change[0])
+    return max(low, -most), min(high, most), p, p_better
 
 
 def folded(worsening: Bounds, change: Bounds, apart: Bounds, then_bends: bool, now_bends: bool) -> Bounds:
