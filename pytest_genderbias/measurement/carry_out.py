@@ -331,16 +331,16 @@ def _bounds_by_statistic(
     main = next(iter(answers.values()))
     bounds: dict[str, Interval | None] = {}
     for name, value in summary.values.items():
-        interval, drawn = summary.intervals[name], _drawn(plan, role, name)
         if value is None:
             bounds[name] = None
-        elif (asked := answers.get(plan.suite.family.statistics[name].question or "", main)).n < asked.n_total:
+            continue
+        if (asked := answers.get(plan.suite.family.statistics[name].question or "", main)).n < asked.n_total:
             bounds[name] = _sample_bounds(plan, name, asked)
-        elif drawn and interval is not None and drawn in (interval.over, _REPLIES):
-            bounds[name] = interval
-        else:
-            over = f"{ALL_CASES}, with seed {seed} for the {drawn}" if drawn else ALL_CASES
-            bounds[name] = Interval(value, value, 1.0, over, "all cases")
+            continue
+        interval, drawn = summary.intervals[name], _drawn(plan, role, name)
+        over = f"{ALL_CASES}, with seed {seed} for the {drawn}" if drawn else ALL_CASES
+        of_draws = drawn and interval is not None and drawn in (interval.over, _REPLIES)
+        bounds[name] = interval if of_draws else Interval(value, value, 1.0, over, "all cases")
     return bounds
 
 
