@@ -116,26 +116,21 @@ class BaselineEntry:
     def to_dict(self) -> dict[str, object]:
         """Return the entry as the JSON file has it; of the keys that may be missing, those that hold something."""
         content = {key: vars(self)[key] for key in _ALWAYS_WRITTEN}
+        kept = None
+        if (anchor := self.anchor) is not None:
+            kept = {"values": anchor.values, "signature": anchor.signature, "items_sha256": anchor.items_sha256}
+            weights = anchor.model.get("fingerprint")
+            kept |= {"date": anchor.date, "fingerprint": weights if isinstance(weights, str) else None}
         later = {
             "accepted": [note.to_dict() for note in self.accepted],
             "gated": dict(self.gated),
             "sees": {statistic: dict(vars(seen)) for statistic, seen in self.sees.items()},
             "checkpoints": self.checkpoints if self.checkpoints > 1 else 0,
             "date": self.date,
-            "anchor": None if self.anchor is None else self.anchor._as_anchor(),
+            "anchor": kept,
             "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],
         }
         return {**content, **{key: value for key, value in later.items() if value}, **self.other}
-
-    def _as_anchor(self) -> dict[str, object]:
-        fingerprint = self.model.get("fingerprint")
-        return {
-            "values": self.values,
-            "signature": self.signature,
-            "items_sha256": self.items_sha256,
-            "date": self.date,
-            "fingerprint": fingerprint if isinstance(fingerprint, str) else None,
-        }
 
     @classmethod
     def from_dict(cls, data: object, where: str = "baseline entry") -> BaselineEntry:

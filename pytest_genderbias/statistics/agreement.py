@@ -16,15 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
-from pytest_genderbias.statistics.inference.intervals import (
-    FloatArray,
-    IntArray,
-    Interval,
-    in_blocks,
-    share_interval,
-    t_quantile,
-)
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, in_blocks, share_interval, t_quantile
 from pytest_genderbias.statistics.multiple_choice import choices
+
+IntArray = NDArray[np.int64]
 
 RESAMPLES = 1999
 _FEWEST_POINTS = 3
