@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from pytest_genderbias.statistics.inference.intervals import Bounds, Interval, t_above, t_quantile
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums
+from pytest_genderbias.statistics.inference.two_way import STEP, derivatives
 
 _UNSEEN = 3.0  #: standard errors by which the skew of other items may exceed that of those at hand
 _SHRUNK = 3.0  #: a sample shows about a third of the skew of a long tail
@@ -115,7 +116,6 @@ SKEWED = "Student's t over {}, with a tail that others may have"
 TIED = "random weights of {}, beside one more that is far off"
 _TIED = 0.25  #: share of the items with equal changes from which on their number counts, and not their spread
 _FARTHER = 2.0  #: others may lie farther by this, divided by the number of different sizes, than the farthest item
-STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
 _ALIKE = 1e-6  #: of the largest change
 
 
@@ -279,20 +279,6 @@ def total_influences(of: Callable[[FloatArray], FloatArray], sums: Sums) -> Floa
     """
     slopes = derivatives(of, np.asarray(sums.sum(axis=0, dtype=np.float64)), STEP * sums.std(axis=0))
     return np.asarray((sums - sums.mean(axis=0)) @ slopes, dtype=np.float64)
-
-
-def derivatives(of: Callable[[FloatArray], FloatArray], totals: FloatArray, steps: FloatArray) -> FloatArray:
-    """Return the derivative of a function by each of its totals, from both sides at a step; 0 where the step is 0.
-
-    >>> derivatives(lambda totals: totals[0] * totals[1], np.array([3.0, 5.0]), np.array([0.5, 0.0])).tolist()
-    [5.0, 0.0]
-    """
-    slopes = np.zeros(len(totals))
-    for k in np.flatnonzero(steps):
-        move = np.zeros(len(totals))
-        move[k] = steps[k]
-        slopes[k] = (of(totals + move) - of(totals - move)) / (2 * steps[k])
-    return slopes
 
 
 def jackknife_error(without: FloatArray) -> float:

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.combiners import find_combiner
 from pytest_genderbias.statistics.inference.intervals import Bounds, Interval, t_bounds
-from pytest_genderbias.statistics.inference.item_bounds import STEP, derivatives
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows
 
 FEWEST_TEMPLATES = 4  #: of fewer, the bounds would say next to nothing; the templates count as fixed
+STEP = 1e-3  #: of a standard deviation, by which totals are moved to find a derivative
 _ALIKE = 1e-6  #: of the largest sum; scores of the same text differ by less between batches
 _NUDGE = 1e-5  #: by which the weight of a template is raised, to find derivatives
 _METHOD = "Student's t with two-way errors over {} and templates, never within the bounds over {}"
@@ -217,6 +217,20 @@ def influences(sums: ItemSums, of: Of) -> tuple[FloatArray, FloatArray]:
     there = _with_cases(sums, rows)
     share = np.where(there, 1 / np.maximum(there.sum(axis=1, keepdims=True), 1), 0.0)
     return table @ slopes, n_templates * (by_template - share * by_template.sum(axis=1, keepdims=True))
+
+
+def derivatives(of: Of, totals: FloatArray, steps: FloatArray) -> FloatArray:
+    """Return the derivative of a function by each of its totals, from both sides at a step; 0 where the step is 0.
+
+    >>> derivatives(lambda totals: totals[0] * totals[1], np.array([3.0, 5.0]), np.array([0.5, 0.0])).tolist()
+    [5.0, 0.0]
+    """
+    slopes = np.zeros(len(totals))
+    for k in np.flatnonzero(steps):
+        move = np.zeros(len(totals))
+        move[k] = steps[k]
+        slopes[k] = (of(totals + move) - of(totals - move)) / (2 * steps[k])
+    return slopes
 
 
 def _rows_of(sums: ItemSums, means: FloatArray) -> FloatArray:
