@@ -298,9 +298,8 @@ def read_facts(data: object, where: str = "facts") -> Facts | None:
     content = read_mapping(data, where)
     kind: type[Facts] = ReductionFacts if "by" in content else LimitFacts if "least" in content else BaselineFacts
     if isinstance(sees := content.get("sees"), Mapping):  # without infinities, they are null
-        known = {name: sees.get(name) for name in ("size", "unit", "red")}
-        retraining = sees.get("retraining", "")
-        content["sees"] = {**{k: math.inf if v is None else v for k, v in known.items()}, "retraining": retraining}
+        known = {key: math.inf if sees.get(key) is None else sees[key] for key in ("size", "unit", "red")}
+        content["sees"] = {**known, "retraining": sees.get("retraining", "")}
     found = {entry.name: content[entry.name] for entry in fields(kind) if entry.name in content}
     return read_value(kind, found, where) if found else None
 
