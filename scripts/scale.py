@@ -31,6 +31,13 @@ from pytest_genderbias.measurement.fit import main_question
 from pytest_genderbias.scoring.engine import WINDOW, looks
 from pytest_genderbias.scoring.executor import AHEAD, windows
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
+from pytest_genderbias.suites.query import (
+    ClassProbabilities,
+    PairProbabilities,
+    PairSimilarity,
+    SlotLogProbability,
+    TopFills,
+)
 from pytest_genderbias.suites.suite import suite_names
 
 PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
@@ -38,6 +45,14 @@ _BEGIN, _END = "<!-- tables of scripts/scale.py -->", "<!-- end -->"
 
 #: Models of a night: of each size and role so many. 100 in all.
 ROLES = {"masked-lm": 40, "nli-classifier": 25, "causal-lm": 25, "encoder": 10}
+#: By query, those of them that can answer it.
+ANSWERED = {
+    ClassProbabilities: (),
+    PairProbabilities: ("nli-classifier",),
+    PairSimilarity: tuple(ROLES),
+    SlotLogProbability: ("causal-lm", "masked-lm"),
+    TopFills: ("masked-lm",),
+}
 SHARES = (0.2, 0.4, 0.3, 0.1)  #: of the sizes tiny, small, base, large
 NEW = 0.2  #: share of the models whose weights changed since the night before
 DISTANCE = 0.1  #: standard deviation of the distance of a value from its limit
@@ -118,7 +133,9 @@ def suite_works() -> tuple[SuiteWork, ...]:
         assert work is not None
         size = (query.width or 1) * np.dtype(query.dtype).itemsize
         operations = {size.name: work.operations(size) for size in SIZES}
-        works.append(SuiteWork(name, query.roles, question.cases.n_cases, not question.whole, size, operations))
+        works.append(
+            SuiteWork(name, ANSWERED[type(query)], question.cases.n_cases, not question.whole, size, operations)
+        )
     return tuple(works)
 
 

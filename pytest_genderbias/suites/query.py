@@ -1,15 +1,11 @@
-"""Queries: what a suite can ask of a model. The scoring engine answers them.
-
-A query has ``roles`` (the kinds of model that can answer it), ``dtype`` and ``width`` (numbers per case in an answer;
-``None``: the size of the model's vectors, or the number of its labels).
-"""
+"""Queries: what a suite can ask of a model. The scoring engine answers them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 #: Kinds of checkpoints that have hidden states.
 NETWORKS = ("encoder", "masked-lm", "causal-lm", "nli-classifier", "text-classifier", "pair-regressor")
@@ -17,28 +13,23 @@ NETWORKS = ("encoder", "masked-lm", "causal-lm", "nli-classifier", "text-classif
 WITH_HIDDEN_STATES = (*NETWORKS, "coreference-scorer")
 
 
-class Query(Protocol):
+@dataclass(frozen=True)
+class Query:
     """Any query."""
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """Kinds of model that can answer."""
-
-    @property
-    def dtype(self) -> str:
-        """Number format of the answers."""
+    dtype = "float64"  #: number format of the answers
 
     @property
     def width(self) -> int | None:
-        """Numbers per case in an answer; ``None``: it depends on the model."""
+        """Numbers per case in an answer; ``None``: the size of the model's vectors, or the number of its labels."""
+        return 1
 
 
 @dataclass(frozen=True)
-class TopFills:
+class TopFills(Query):
     """The ``k`` best vocabulary items at the mask, best first, ties broken by token id."""
 
     k: int
-    roles = ("masked-lm",)
     dtype = "int32"
 
     @property
@@ -48,16 +39,15 @@ class TopFills:
 
 
 @dataclass(frozen=True)
-class PairProbabilities:
+class PairProbabilities(Query):
     """The probabilities of entailment, neutral and contradiction of a pair, in this order."""
 
-    roles = ("nli-classifier",)
     dtype = "float32"
     width = 3
 
 
 @dataclass(frozen=True)
-class VerbalisedProbabilities:
+class VerbalisedProbabilities(Query):
     """The probabilities of entailment, neutral and contradiction of a pair, as a causal LM answers in words.
 
     ``template`` is a question with {premise} and {hypothesis}; ``answers`` are the words for the three labels, in this
@@ -67,7 +57,6 @@ class VerbalisedProbabilities:
 
     template: str
     answers: tuple[str, str, str]
-    roles = ("causal-lm",)
     dtype = "float32"
     width = 3
 
@@ -83,7 +72,7 @@ class VerbalisedProbabilities:
 
 
 @dataclass(frozen=True)
-class ChatAnswers:
+class ChatAnswers(Query):
     """ln P of each answer as the beginning of what a chat model replies to a message, in nats.
 
     The message is put into the chat template of the model's tokenizer, and the tokens of an answer follow right after
@@ -93,8 +82,6 @@ class ChatAnswers:
 
     answers: tuple[str, ...]
     otherwise: str = field(default="", repr=False, compare=False)
-    roles = ("causal-lm", "chat-model")
-    dtype = "float64"
 
     @property
     def width(self) -> int:
@@ -103,7 +90,7 @@ class ChatAnswers:
 
 
 @dataclass(frozen=True)
-class Replies:
+class Replies(Query):
     """What a system answers in text to each message, ``samples`` times.
 
     The answer has, for each case, how many replies pick each of the ``labels``, how many decline and how many are
@@ -122,7 +109,6 @@ class Replies:
     name: str = ""
     digest: str = ""
     own_refusals: tuple[str, ...] = ()
-    roles = ("text-replies",)
     dtype = "int32"
     window = 64  #: messages in a window; small, so that an interruption loses little
 
@@ -147,19 +133,17 @@ class ReplyTexts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AddedTokens:
+class AddedTokens(Query):
     """The number of tokens that the second text of a pair has more than the first, which it begins with.
 
     No network is asked, only the model's tokenizer.
     """
 
-    roles = ("causal-lm",)
     dtype = "int32"
-    width = 1
 
 
 @dataclass(frozen=True)
-class SlotLogProbability:
+class SlotLogProbability(Query):
     """The natural logarithm of the probability of the word in ``slot``.
 
     For a causal LM, by the chain rule after the words before it. For a masked LM, the sum over the word's tokens of the
@@ -167,13 +151,10 @@ class SlotLogProbability:
     """
 
     slot: str
-    roles = ("causal-lm", "masked-lm")
-    dtype = "float64"
-    width = 1
 
 
 @dataclass(frozen=True)
-class TextVectors:
+class TextVectors(Query):
     """A vector for each text, or for the first span of each where the cases have spans.
 
     ``where``: ``last`` hidden layer, ``input`` embeddings (before positions and LayerNorm), or the number of a hidden
@@ -187,34 +168,29 @@ class TextVectors:
     pooling: str = "mean"
     random_seed: int | None = None
     mask_others: bool = False
-    roles = (*WITH_HIDDEN_STATES, "vectors")
     dtype = "float32"
     width = None
 
 
 @dataclass(frozen=True)
-class PairSimilarity:
+class PairSimilarity(Query):
     """The similarity of two texts: a pair regressor's score, or the cosine of two sentence vectors (pooled as in
     ``TextVectors``).
     """
 
     pooling: str = "own"
-    roles = (*NETWORKS, "sentence-encoder")
-    dtype = "float64"
-    width = 1
 
 
 @dataclass(frozen=True)
-class ClassProbabilities:
+class ClassProbabilities(Query):
     """The probability of each label of a text classifier, in the order of its labels."""
 
-    roles = ("text-classifier",)
     dtype = "float32"
     width = None
 
 
 @dataclass(frozen=True)
-class CoreferenceScores:
+class CoreferenceScores(Query):
     """A score of the pronoun referring to each candidate: larger is likelier.
 
     The spans of a case are its candidates, then the pronoun. ``adapter``: ``substitution`` (an LM puts the candidate in
@@ -226,7 +202,6 @@ class CoreferenceScores:
     adapter: str
     training: Any = None
     seed: int = 0
-    dtype = "float64"
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -241,33 +216,29 @@ class CoreferenceScores:
 
 
 @dataclass(frozen=True)
-class PseudoLogLikelihood:
+class PseudoLogLikelihood(Query):
     """ln P of the tokens in the spans (of the whole text where a case has none), and their number.
 
     For a masked LM, the sum over tokens of the log-probability of each token, masked alone. For a causal LM, the chain
     rule over the tokens after the first.
     """
 
-    roles = ("masked-lm", "causal-lm")
-    dtype = "float64"
     width = 2
 
 
 @dataclass(frozen=True)
-class SharedLogLikelihood:
+class SharedLogLikelihood(Query):
     """As :class:`PseudoLogLikelihood`, of the tokens that the two texts of a unit share: the longest matching blocks of
     their ids.
 
     Special tokens are matched, but not scored.
     """
 
-    roles = ("masked-lm", "causal-lm")
-    dtype = "float64"
     width = 2
 
 
 @dataclass(frozen=True)
-class GeneratedTokens:
+class GeneratedTokens(Query):
     """``length`` tokens sampled after each text, at temperature 1 from the full distribution, with the text's number in
     the seed.
 
@@ -277,7 +248,6 @@ class GeneratedTokens:
 
     length: int
     seed: int
-    roles = ("causal-lm",)
     dtype = "int32"
     window = 64  #: texts in a batch; small, so that an interruption loses little
 
@@ -288,7 +258,7 @@ class GeneratedTokens:
 
 
 @dataclass(frozen=True)
-class GeneratedReplies:
+class GeneratedReplies(Query):
     """Texts that a model writes after given ones: up to ``length`` tokens, sampled at ``temperature``, until it ends
     the text by itself.
 
@@ -303,7 +273,6 @@ class GeneratedReplies:
     seed: int
     temperature: float
     message: str
-    roles = ("causal-lm",)
     dtype = "int32"
     window = 192  #: texts in a batch; small, so that an interruption loses little
 
@@ -350,44 +319,31 @@ IN_TEMPLATE = (ChatAnswers, GeneratedReplies)
 
 
 @dataclass(frozen=True)
-class BlockLogLikelihood:
+class BlockLogLikelihood(Query):
     """ln P of all tokens of each text, and their number: in blocks of the model's length, each after the token that
     begins a text.
     """
 
-    roles = ("causal-lm",)
-    dtype = "float64"
     width = 2
     window = 8  #: texts in a batch; few, as their length varies
 
 
 @dataclass(frozen=True)
-class StoredPredictions:
+class StoredPredictions(Query):
     """The table of a file of predictions, which takes the place of a model."""
 
-    roles = ("class-predictions", "coreference-predictions", "chat-answers", "results")
-    dtype = "float32"
-    width = 0
-
 
 @dataclass(frozen=True)
-class StoredText:
+class StoredText(Query):
     """The path of a text under test."""
 
-    roles = ("text",)
-    dtype = "float32"
-    width = 0
-
 
 @dataclass(frozen=True)
-class BesideText:
+class BesideText(Query):
     """The paths of a text beside the model, such as its training text, and the ``sha256`` of their content."""
 
     paths: tuple[str, ...]
     sha256: str
-    roles = (*NETWORKS, "text")
-    dtype = "float32"
-    width = 0
 
 
 Ways = TypeVar("Ways")

@@ -28,7 +28,7 @@ from pytest_genderbias.scoring.network import best_ids, top_ids
 from pytest_genderbias.scoring.parallel_batches import length_batches
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder
-from pytest_genderbias.suites.query import PairProbabilities, SlotLogProbability, TopFills
+from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.text.template import Word, parse_template
 
@@ -937,12 +937,6 @@ def test_an_object_that_gives_nan_is_refused_with_its_case():
 
     with pytest.raises(ScoreError, match="Bob likes"):
         make_scorer(small_space(), TopFills(2), wrap_object(Bad()), None).score(np.arange(10))
-
-
-def test_a_role_is_asked_only_what_it_can_answer(tiny_model):
-    for query in (TopFills(1), PairProbabilities(), SlotLogProbability("person")):
-        assert set(query.roles) <= {"masked-lm", "causal-lm", "nli-classifier"}
-    assert isinstance(tiny_model("bert"), Model)
 
 
 def test_more_fills_than_the_vocabulary_has_are_refused(tiny_model):
