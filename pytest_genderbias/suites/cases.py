@@ -207,8 +207,3 @@ def refuse_unable(arrays: Mapping[str, NDArray[Any]]) -> None:
     reason = str(take_arrays(arrays, "undefined")[0][0])
     if reason:
         raise UndefinedError(reason)
-
-
-def with_reason(items: Mapping[str, NDArray[np.generic]], reason: str) -> dict[str, NDArray[np.generic]]:
-    """Return the items with the reason why no bias has a value, empty where the model does the task."""
-    return {**items, "undefined": np.asarray([reason])}

@@ -35,7 +35,6 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refused_statistic,
     take_task,
     why_by_place,
-    with_refusals,
 )
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
@@ -282,9 +281,8 @@ def _items(facts: Facts, answer: Answer, floor: float) -> dict[str, NDArray[np.g
         "answered": answered,
         "ambiguous": facts["ambiguous"].astype(np.int8),
         "fits": np.where(facts["ambiguous"], -1, facts["label"] == biased).astype(np.int8),
-        "mass": picked.mass,
+        **picked.items(),
     }
-    items = with_refusals(items, picked.refused)
     reason = _unable(items, floor, is_counted(answer))
     if picked.by_place is not None:
         reason = reason or why_by_place(picked.by_place[~facts["ambiguous"].astype(bool)], "the disambiguated contexts")

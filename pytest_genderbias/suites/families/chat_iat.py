@@ -40,7 +40,6 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refused_statistic,
     take_task,
     why_by_place,
-    with_refusals,
 )
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of, text, whole
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
@@ -302,19 +301,18 @@ def _items(answers: Answers, options: Options, seed: int) -> dict[str, NDArray[n
     elif options["by"] == "counts":
         first, both = _sampled(answer, options["samples"], seed)
         counted = {"counted_first": first, "counted": both}
-    items: dict[str, NDArray[np.generic]] = {
+    return {
         **counted,
         "test": facts["test"],
         "attribute": facts["attribute"],
         "of_first": facts["of_first"].astype(np.int8),
         "first": shares_of(answer)[0][:, 0],
-        "mass": picked.mass,
+        **picked.items(),
         "control": labels,
         "control_right": hits,
         "control_n": n,
         "undefined": np.asarray([reason]),
     }
-    return with_refusals(items, picked.refused)
 
 
 def _control_answers(controls: Answer | None) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:

@@ -4,7 +4,7 @@ et al. 2018, orgad2022).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,15 +45,15 @@ from pytest_genderbias.statistics.group_gaps import (
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
-from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, refuse_unable, take_arrays, with_reason
+from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, take_arrays
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     OPTIONS,
     Asking,
     Chosen,
+    ChosenReading,
+    PronounSentence,
     Reading,
     Scored,
-    Sentences,
-    Verdicts,
 )
 from pytest_genderbias.suites.families.shared.asking import examples_of_messages
 from pytest_genderbias.suites.families.shared.chat_task import (
@@ -65,7 +65,6 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refused_statistic,
     take_task,
     why_by_place,
-    with_refusals,
 )
 from pytest_genderbias.suites.families.shared.group_distances import (
     DISTANCES,
@@ -106,6 +105,7 @@ _NO_DISTANCE_INTERVAL = (
     "small cells bias it upwards, and no valid interval is known; exchanges of pairs say what chance gives"
 )
 _NO_PROBABILITIES = "the system gives clusters and no scores, hence no probabilities; use the option output=labels"
+_NOTHING_LINKED = "F1 counts a precision of 0 / 0 as 0: the system links nothing in the {} sentences"
 _UNRESOLVED = "neither or both"  #: the answer where the pronoun is linked to neither profession, or to both
 
 
@@ -124,7 +124,7 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
         f"{key}_gap_sum": FamilyStatistic(
             Scale("higher", 0.0),
             f"sum over professions of |{what} gap|, female minus male pronoun",
-            partial(_gap_sum_sums, rate=rate),
+            partial(_pair_sums, of=absolute_gap_sums, rate=rate),
             partner=f"{key}_gap_pearson",
             mistakes="accuracy",
             without_chance=f"{key}_gap_rms",
@@ -140,7 +140,7 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             EXCESS_SHARE,
             f"root mean square over professions of the {what} gap, without what chance adds; below 0: less than chance"
             " adds",
-            partial(_gap_rms_sums, rate=rate),
+            partial(_pair_sums, of=paired_gap_rms_sums, rate=rate),
             partner=f"{key}_gap_pearson",
             root=True,
         ),
@@ -165,25 +165,15 @@ def _stored_counts(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray]:
     return names, rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
 
 
-def _stored_pairs(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray]:
-    """Return the pairs of sentences, and the counts of each, shape (pairs, 3, 2, professions)."""
-    (pairs,) = take_arrays(arrays, "pair")
-    return pairs, _by_pair(_stored_counts(arrays)[1])
-
-
 def _by_pair(counts: FloatArray) -> FloatArray:
     """Add the counts of the two sentences of each pair."""
     return np.asarray(counts.reshape(-1, 2, *counts.shape[1:]).sum(axis=1), dtype=np.float64)
 
 
-def _gap_sum_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
-    """Return counts by pair of sentences."""
-    return absolute_gap_sums(*_stored_pairs(arrays), rate, PAIRS)
-
-
-def _gap_rms_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
-    """Return counts, and their products between the pronouns, by pair of sentences."""
-    return paired_gap_rms_sums(*_stored_pairs(arrays), rate, PAIRS)
+def _pair_sums(options: Options, arrays: Arrays, of: Callable[..., ItemSums], rate: Rate) -> ItemSums:
+    """Return the sums of a figure of the gaps by pair of sentences, from the counts of each."""
+    (pairs,) = take_arrays(arrays, "pair")
+    return of(pairs, _by_pair(_stored_counts(arrays)[1]), rate, PAIRS)
 
 
 def _gap_pearson_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
@@ -206,7 +196,7 @@ def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
         if options.get("output") == PROBABILITIES:  # signatures leave the default out
             other, weights = take_arrays(arrays, "other", "probability")
             codes, weights = codes | {"other": other.ravel()}, weights.reshape(-1, 3)
-        tables = _sentence_tables(codes, weights, len(names)).reshape(len(pairs), 2, *_shape(len(names))).sum(axis=1)
+        tables = _by_pair(_sentence_tables(codes, weights, len(names)))
         if _drops(options, measure):
             tables[..., -1] = 0.0
         return cell_distance_sums(pairs, tables, names, _UNRESOLVED, measure, figure, PAIRS)
@@ -222,12 +212,6 @@ GAPS: Mapping[str, FamilyStatistic] = {
     **{name: statistic for key, rate in _RATES.items() for name, statistic in _gap_statistics(key, rate).items()},
     **distance_statistics(_distance_sums),
 }
-#: Of systems that link the pronoun to any mention.
-F1_ACCURACY = FamilyStatistic(SHARE, "F1 on all sentences", _f1_sums)
-NULL_CONTROL = (
-    "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged"
-    " at random in each pair"
-)
 GAP_OPTIONS: Mapping[str, Option] = {
     "shares": one_of(
         "list",
@@ -251,7 +235,7 @@ GAP_OPTIONS: Mapping[str, Option] = {
 
 
 def take_gaps(
-    figures: SummaryBuilder, body: WinobiasBody, options: Options, facts: Facts, verdicts: Verdicts
+    figures: SummaryBuilder, body: WinobiasBody, options: Options, reading: Reading
 ) -> tuple[list[Record], dict[str, NDArray[np.generic]], list[str]]:
     """Add gaps of both sides, and gaps and distances of both genders of each profession; return records, items and
     notes.
@@ -260,24 +244,22 @@ def take_gaps(
         figures: takes them.
         body: the professions with their shares of women.
         options: values of :data:`GAP_OPTIONS`.
-        facts: ``id``, ``profession``, ``other``, ``gender`` and ``type`` of each sentence; pairs of sentences,
-            pro-stereotypical first.
-        verdicts: on the same sentences.
+        reading: of pairs of sentences, pro-stereotypical first; their facts are ``id``, ``profession``, ``other``,
+            ``gender`` and ``type``.
     """
-    pro, anti = sides(verdicts)
+    facts, (pro, anti) = reading.facts, sides(reading)
     figures.take(
         "f1_gap",
         lambda: f1_gap(pro, anti),
         lambda: f1_gap_interval(pro, anti, PAIRS),
         "the two sentences of every pair have the same answer",
     )
-    names = _names(facts)
-    codes = _codes(names, facts, verdicts)
+    names, codes = _codes(reading)
     tables = _sentence_tables(codes, None, len(names)).sum(axis=0)
     shares = _shares(body, options["shares"], names)
     by_pair = _pair_counts(codes, len(names))
     gaps = {key: _take_gaps(figures, key, tables, by_pair, shares) for key in _RATES}
-    weights = _probabilities(verdicts) if options["output"] == PROBABILITIES else None
+    weights = _probabilities(reading) if options["output"] == PROBABILITIES else None
     if options["output"] == PROBABILITIES and weights is None:
         figures.miss(_NO_PROBABILITIES, *DISTANCES)
     elif not tables[..., : len(names)].any():
@@ -285,7 +267,7 @@ def take_gaps(
     else:
         table = _sentence_tables(codes, weights, len(names)).sum(axis=0)
         take_distances(figures, _by_measure(table, options), _NO_DISTANCE_INTERVAL)
-    right = (verdicts.linked == 0).astype(np.float64).reshape(-1, 2)
+    right = (reading.linked == 0).astype(np.float64).reshape(-1, 2)
     items: dict[str, NDArray[np.generic]] = {
         "pair": facts["id"][::2],
         "difference": right[:, 0] - right[:, 1],
@@ -297,12 +279,13 @@ def take_gaps(
     }
     if weights is not None:
         items |= {"other": codes["other"].astype(np.int16).reshape(-1, 2), "probability": weights.reshape(-1, 2, 3)}
-    records = [*_of_types(facts["type"], pro, anti, verdicts), *_of_professions(names, gaps, shares)]
+    records = [*_of_types(facts["type"], pro, anti, reading), *_of_professions(names, gaps, shares)]
     left = int((~np.isin(facts["gender"], _GENDERS)).sum())
+    unlinked = " and ".join(f"{side}-stereotypical" for side in sides_without_links(pro, anti))
     notes = [
-        *_convention_notes(pro, anti),
+        *([_NOTHING_LINKED.format(unlinked)] if unlinked else []),
         *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
-        *_unresolved_notes(verdicts, options),
+        *_unresolved_notes(reading, options),
         (
             f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(shares)} of"
             f" {len(names)} (option shares)"
@@ -312,23 +295,22 @@ def take_gaps(
 
 
 def shuffled_gaps(
-    body: WinobiasBody, options: Options, facts: Facts, verdicts: Verdicts, seed: int, repeats: int
+    body: WinobiasBody, options: Options, reading: Reading, seed: int, repeats: int
 ) -> dict[str, FloatArray]:
     """Return gaps and distances after the sentences of pairs were exchanged; arguments as of :func:`take_gaps`."""
-    names = _names(facts)
+    names, codes = _codes(reading)
     shares = _spread(_shares(body, options["shares"], names), len(names))
-    codes = _codes(names, facts, verdicts)
     by_pair, genders = _pair_counts(codes, len(names)), codes["gender"].reshape(-1, 2)
     differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
     counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))
-    null = {"f1_gap": exchanged_f1_gaps(*sides(verdicts), repeats, seed)}
+    null = {"f1_gap": exchanged_f1_gaps(*sides(reading), repeats, seed)}
     for key, rate in _RATES.items():
         hits, trials = hits_and_trials_of(counts, rate)
         null[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
         null[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
         as_it_is, turned = (paired_columns(*hits_and_trials_of(side, rate)) for side in (by_pair, by_pair[:, :, ::-1]))
         null[f"{key}_gap_rms"] = rms_of_paired_sums(_exchanged(as_it_is, turned, differ, repeats, seed))
-    weights = _probabilities(verdicts) if options["output"] == PROBABILITIES else None
+    weights = _probabilities(reading) if options["output"] == PROBABILITIES else None
     if options["output"] == PROBABILITIES and weights is None:
         return null | {name: np.full(repeats, np.nan) for name in DISTANCES}
     tables = _exchanged_tables(_by_pair(_sentence_tables(codes, weights, len(names))), differ, repeats, seed)
@@ -345,15 +327,10 @@ def _exchanged_tables(by_pair: FloatArray, differ: NDArray[np.bool_], repeats: i
     return tables
 
 
-def sides(verdicts: Verdicts) -> tuple[FloatArray, FloatArray]:
+def sides(reading: Reading) -> tuple[FloatArray, FloatArray]:
     """Return the counts of the pro-stereotypical and of the anti-stereotypical sentences."""
-    by_side = verdicts.counts.reshape(-1, 2, *verdicts.counts.shape[1:])
+    by_side = reading.counts.reshape(-1, 2, *reading.counts.shape[1:])
     return by_side[:, 0], by_side[:, 1]
-
-
-def _names(facts: Facts) -> NDArray[np.str_]:
-    """Return the distinct professions of the sentences."""
-    return np.unique([facts["profession"], facts["other"]])
 
 
 def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
@@ -395,25 +372,21 @@ def in_pairs(paths: tuple[Path, ...]) -> list[WinoBiasSentence]:
     return ordered
 
 
-def _codes(names: NDArray[np.str_], facts: Facts, verdicts: Verdicts) -> dict[str, IntArray]:
-    """Return the codes of each sentence: linked profession (the last code: neither or both), gold profession, gender
-    (-1: other).
+def _codes(reading: Reading) -> tuple[NDArray[np.str_], dict[str, IntArray]]:
+    """Return the distinct professions, and the codes of each sentence: linked profession (the last code: neither or
+    both), gold profession, gender (-1: other).
     """
+    facts = reading.facts
+    names = np.unique([facts["profession"], facts["other"]])
     gold, other = (np.searchsorted(names, facts[key]) for key in ("profession", "other"))
-    answer = np.select([verdicts.linked == 0, verdicts.linked == 1], [gold, other], len(names))
+    answer = np.select([reading.linked == 0, reading.linked == 1], [gold, other], len(names))
     gender = np.select([facts["gender"] == name for name in _GENDERS], range(len(_GENDERS)), -1)
-    return {"answer": answer, "gold": gold, "gender": gender, "other": other}
-
-
-def _shape(n: int) -> tuple[int, int, int]:
-    """Return the shape of a table: gender of the pronoun, gold profession, linked profession (the last: neither or
-    both).
-    """
-    return 2, n, n + 1
+    return names, {"answer": answer, "gold": gold, "gender": gender, "other": other}
 
 
 def _sentence_tables(codes: Mapping[str, IntArray], weights: FloatArray | None, n: int) -> FloatArray:
-    """Return the table of each sentence, shape (sentences, 2, n, n + 1); those of other pronouns are empty.
+    """Return the table of each sentence by gender of the pronoun, gold profession and linked profession (the last:
+    neither or both), shape (sentences, 2, n, n + 1); those of other pronouns are empty.
 
     Args:
         codes: ``answer``, ``gold``, ``gender`` and, with weights, ``other``, shape (sentences,).
@@ -422,7 +395,7 @@ def _sentence_tables(codes: Mapping[str, IntArray], weights: FloatArray | None, 
         n: number of professions.
     """
     gold, gender = codes["gold"], codes["gender"]
-    tables = np.zeros((len(gold), *_shape(n)))
+    tables = np.zeros((len(gold), 2, n, n + 1))
     rows = np.flatnonzero(gender >= 0)
     place = rows, gender[rows], gold[rows]
     if weights is None:
@@ -433,14 +406,14 @@ def _sentence_tables(codes: Mapping[str, IntArray], weights: FloatArray | None, 
     return tables
 
 
-def _probabilities(verdicts: Verdicts) -> FloatArray | None:
+def _probabilities(reading: Reading) -> FloatArray | None:
     """Return the probability of each profession and of neither, shape (sentences, 3); ``None`` where the system gives
     none.
     """
-    if verdicts.probabilities is None:
+    if reading.probabilities is None:
         return None
-    neither = np.maximum(1.0 - verdicts.probabilities.sum(axis=1, keepdims=True), 0.0)
-    return np.concatenate([verdicts.probabilities, neither], axis=1)
+    neither = np.maximum(1.0 - reading.probabilities.sum(axis=1, keepdims=True), 0.0)
+    return np.concatenate([reading.probabilities, neither], axis=1)
 
 
 def _by_measure(tables: FloatArray, options: Options) -> dict[str, FloatArray]:
@@ -452,9 +425,9 @@ def _drops(options: Mapping[str, object], measure: str) -> bool:
     return measure == "separation" and options.get("unresolved", "keep") == "drop"
 
 
-def _unresolved_notes(verdicts: Verdicts, options: Options) -> list[str]:
+def _unresolved_notes(reading: Reading, options: Options) -> list[str]:
     """Return a note on the sentences without a linked profession, which the reference code leaves out of separation."""
-    left = int((verdicts.linked < 0).sum())
+    left = int((reading.linked < 0).sum())
     if not left or options["output"] != LABELS:
         return []
     counted = "left out of separation" if options["unresolved"] == "drop" else "an answer of their own in separation"
@@ -468,11 +441,6 @@ def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[in
         entries, attribute = load_wordlist("winogender-occupations").entries, "women_share"
     known = {entry.word: entry.attributes.get(attribute) for entry in entries}
     return {i: float(share) / 100 for i, name in enumerate(names) if (share := known.get(str(name))) is not None}
-
-
-def _convention_notes(pro: FloatArray, anti: FloatArray) -> list[str]:
-    sides = " and ".join(f"{side}-stereotypical" for side in sides_without_links(pro, anti))
-    return [f"F1 counts a precision of 0 / 0 as 0: the system links nothing in the {sides} sentences"] if sides else []
 
 
 def _take_gaps(
@@ -507,9 +475,9 @@ def _take_gaps(
     return dict(zip(gaps.classes.tolist(), gaps.gaps.tolist(), strict=True))
 
 
-def _of_types(types: IntArray, pro: NDArray[np.float64], anti: NDArray[np.float64], verdicts: Verdicts) -> list[Record]:
+def _of_types(types: IntArray, pro: NDArray[np.float64], anti: NDArray[np.float64], reading: Reading) -> list[Record]:
     """Return F1 and the share of correct answers on both sides, by type."""
-    right = (verdicts.linked == 0).reshape(-1, 2)
+    right = (reading.linked == 0).reshape(-1, 2)
     records: list[Record] = []
     for kind in np.unique(types):
         here = types[::2] == kind
@@ -547,7 +515,11 @@ _FEW = "too few pairs of sentences, or too few that differ, for an interval"
 class Winobias(Family[WinobiasBody]):
     """Sentences of WinoBias, asked in one of the ways to ask whom a pronoun means."""
 
-    null_control: ClassVar[str] = NULL_CONTROL
+    null_control: ClassVar[str] = (
+        "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are"
+        " exchanged at random in each pair"
+    )
+    picture: ClassVar[str] = "class_gaps"
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
     asking: ClassVar[Asking]
 
@@ -563,16 +535,10 @@ class Winobias(Family[WinobiasBody]):
         """Ask about every sentence; a unit is a pro-stereotypical sentence with its anti-stereotypical partner."""
         files, split = context.data.locate("winobias")
         sentences = in_pairs(files)
-        asked_about = Sentences(
-            [s.text for s in sentences],
-            [(s.gold, s.other) for s in sentences],
-            [s.pronouns for s in sentences],
-            np.zeros(len(sentences), dtype=np.int64),
-            self.facts(sentences),
-            [i // 2 for i in range(len(sentences))],
-            each=2,
-        )
-        question = self.asking.question(asked_about, options, context)
+        asked_about = [
+            PronounSentence(s.text, (s.gold, s.other), s.pronouns, 0, i // 2) for i, s in enumerate(sentences)
+        ]
+        question = self.asking.question(asked_about, self.facts(sentences), options, context, each=2)
         query = question.query
         is_trained = isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
         if split == "dev" and options.get("training") == "winobias" and is_trained:
@@ -594,8 +560,7 @@ class Winobias(Family[WinobiasBody]):
 
     def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged."""
-        reading = self.asking.read(answers["cases"])
-        return shuffled_gaps(body, options, reading.facts, reading.verdicts, seed, repeats)
+        return shuffled_gaps(body, options, self.asking.read(answers["cases"]), seed, repeats)
 
 
 class CorefWinobias(Winobias):
@@ -607,10 +572,12 @@ class CorefWinobias(Winobias):
     asking: ClassVar[Asking] = Scored()
     name: ClassVar[str] = "coref-winobias"
     definition: ClassVar[str] = "coref-winobias/3"
-    picture: ClassVar[str] = "class_gaps"
     needs: ClassVar[str] = asking.needs
     roles: ClassVar[tuple[str, ...]] = asking.roles
-    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**GAPS, "accuracy": F1_ACCURACY}
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        **GAPS,
+        "accuracy": FamilyStatistic(SHARE, "F1 on all sentences", _f1_sums),
+    }
     options: ClassVar[Mapping[str, Option]] = {**OPTIONS, **GAP_OPTIONS}
 
     def asks_gender(self, body: WinobiasBody, options: Options) -> bool:
@@ -622,13 +589,12 @@ class CorefWinobias(Winobias):
         professions.
         """
         reading = self.asking.read(answers["cases"])
-        verdicts = reading.verdicts
         figures = SummaryBuilder(self.statistics)
-        records, items, notes = take_gaps(figures, body, options, reading.facts, verdicts)
-        pro, anti = sides(verdicts)
-        counts = verdicts.counts.sum(axis=0)
+        records, items, notes = take_gaps(figures, body, options, reading)
+        pro, anti = sides(reading)
+        counts = reading.counts.sum(axis=0)
         figures.take("accuracy", lambda: float(conll_f1(counts)), lambda: f1_interval(pro + anti, PAIRS), _FEW)
-        kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if verdicts.clusters else "F1: f1_pair, by pairs"
+        kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if reading.clusters else "F1: f1_pair, by pairs"
         return figures.summary(records, items, [*reading.notes, kind, *notes])
 
 
@@ -645,10 +611,9 @@ class WinobiasChat(Winobias):
     pairs.
     """
 
-    asking: ClassVar[Asking] = Chosen()
+    asking: ClassVar[Chosen] = Chosen()
     name: ClassVar[str] = "winobias-chat"
     definition: ClassVar[str] = "winobias-chat/1"
-    picture: ClassVar[str] = "class_gaps"
     needs: ClassVar[str] = asking.needs
     roles: ClassVar[tuple[str, ...]] = asking.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
@@ -681,13 +646,9 @@ class WinobiasChat(Winobias):
         answer = answers["cases"]
         reading = self.asking.read(answer)
         figures = SummaryBuilder(self.statistics)
-        records, found, notes = take_gaps(figures, body, options, reading.facts, reading.verdicts)
+        records, found, notes = take_gaps(figures, body, options, reading)
         right, reason = _right(reading), _reason(reading, options["floor"])
-        items = with_reason(
-            {**found, "right": right.sum(axis=1), "mass": reading.chosen.mass.reshape(-1, 2).mean(axis=1)}, reason
-        )
-        refused = reading.chosen.refused
-        items = with_refusals(items, None if refused is None else refused.reshape(-1, 2).mean(axis=1))
+        items = {**found, "right": right.sum(axis=1), **reading.picked.items(2), "undefined": np.asarray([reason])}
         take_task(figures, ("accuracy", "mass", "refused"), options, items, _FEW)
         if reason:
             figures.miss(reason, *GAPS)
@@ -697,26 +658,24 @@ class WinobiasChat(Winobias):
 
     def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged, if the model can do the task."""
-        refuse_unable(with_reason({}, _reason(self.asking.read(answers["cases"]), options["floor"])))
+        if reason := _reason(self.asking.read(answers["cases"]), options["floor"]):
+            raise UndefinedError(reason)
         return super().null(body, options, answers, seed, repeats)
 
 
-def _reason(reading: Reading, floor: float) -> str:
+def _reason(reading: ChosenReading, floor: float) -> str:
     """Return why no bias has a value, with the accuracy on both sides: a model that follows the stereotype alone is
     right in half.
     """
-    right = _right(reading)
-    twos = np.full(len(right), 2.0)
-    mass = reading.chosen.mass
-    reason = cannot_do(
-        mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, "the sentences of both kinds", reading.replied
-    )
+    right, picked = _right(reading), reading.picked
+    twos, what, replied = np.full(len(right), 2.0), "the sentences of both kinds", picked.refused is not None
+    reason = cannot_do(picked.mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, what, replied)
     if not reason or not len(right):
-        return reason or why_by_place(reading.chosen.by_place, "the sentences")
+        return reason or why_by_place(picked.by_place, "the sentences")
     pro, anti = right.mean(axis=0)
     return f"{reason}; right in {pro:.3f} of the sentences for the stereotype and {anti:.3f} of those against it"
 
 
 def _right(reading: Reading) -> FloatArray:
     """Return whether each sentence is resolved right (1 or 0), shape (pairs, 2), pro-stereotypical first."""
-    return np.asarray((reading.verdicts.linked == 0).astype(np.float64).reshape(-1, 2))
+    return np.asarray((reading.linked == 0).astype(np.float64).reshape(-1, 2))

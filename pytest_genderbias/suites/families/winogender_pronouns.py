@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
-from pytest_genderbias.datasets.winogender import GENDERS, read_winogender
+from pytest_genderbias.datasets.winogender import read_winogender
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.coreference_scores import LINKS_NOTHING
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope_of_sums
@@ -20,15 +20,16 @@ from pytest_genderbias.statistics.inference.intervals import Interval, clustered
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
-from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, refuse_unable, take_arrays, with_reason
+from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Items, Question, take_arrays
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     OPTIONS,
     PROBABILITY,
     Asking,
     Chosen,
+    ChosenReading,
+    PronounSentence,
     Reading,
     Scored,
-    Sentences,
     likelihoods,
 )
 from pytest_genderbias.suites.families.shared.asking import among_options, examples_of_messages
@@ -41,7 +42,6 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refused_statistic,
     take_task,
     why_by_place,
-    with_refusals,
 )
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
 from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, one_of
@@ -81,12 +81,11 @@ LINES: Mapping[str, FamilyStatistic] = {
     ),
 }
 ACCURACY = FamilyStatistic(SHARE, "share of sentences with she or he whose pronoun is resolved right", _accuracy_sums)
-NULL_CONTROL = "the sentences with she and with he are exchanged at random in each template"
 
 
 def take_likelihoods(
     figures: SummaryBuilder, facts: Facts, likelihood: FloatArray, right: FloatArray
-) -> tuple[list[Record], dict[str, NDArray[np.generic]]]:
+) -> tuple[list[Record], Items]:
     """Add the correlation of the likelihood by occupation with the share of women, and accuracies, and return records
     and items.
 
@@ -97,22 +96,37 @@ def take_likelihoods(
         right: 1 for a right answer, otherwise 0, shape (n,).
     """
     names, which = np.unique(facts["occupation"], return_inverse=True)
-    tables = {
-        gender: _by_occupation(which, facts["gender"] == gender, likelihood, right, len(names)) for gender in GENDERS
-    }
     share = np.zeros(len(names))
     share[which] = facts["women_share"] / 100
-    _take_figures(figures, tables, share)
-    seen = tables["female"].n > 0
-    items: dict[str, NDArray[np.generic]] = {
+    rows = [np.flatnonzero(facts["gender"] == gender) for gender in (*_SHE_HE, "neutral")]
+    n, likelihoods, hits = (  # by gender and occupation
+        np.asarray([np.bincount(which[of], column[of], len(names)) for of in rows], dtype=np.float64)
+        for column in (np.ones(len(which)), likelihood, right)
+    )
+    mean = likelihoods / np.maximum(n, 1)
+    seen, n_both, right_both = n[0] > 0, n[0] + n[1], hits[0] + hits[1]
+    take_line(figures, share[seen], mean[0][seen], _OVER, _FEW)
+    figures.take(
+        "accuracy_gap",
+        lambda: _accuracy(hits[0], n[0]) - _accuracy(hits[1], n[1]),
+        lambda: _gap_interval(hits, n),
+        _FEW,
+    )
+    figures.take(
+        "accuracy",
+        lambda: _accuracy(right_both, n_both),
+        lambda: clustered_mean_interval(right_both, n_both, _OVER, bounds=(0.0, 1.0)),
+        _FEW,
+    )
+    items: Items = {
         "occupation": names[seen],
-        "likelihood": tables["female"].mean_likelihood[seen],
+        "likelihood": mean[0][seen],
         "share": share[seen],
         "resolved": names,
-        "sentences": np.stack([tables[gender].n for gender in _SHE_HE], axis=1).astype(np.int32),
-        "right": np.stack([tables[gender].right for gender in _SHE_HE], axis=1).astype(np.int32),
+        "sentences": n[:2].T.astype(np.int32),
+        "right": hits[:2].T.astype(np.int32),
     }
-    return _records(names, tables, share), items
+    return _records(names, share, n, likelihoods, hits), items
 
 
 def shuffled_likelihoods(
@@ -162,49 +176,11 @@ def _versions(facts: Facts) -> tuple[IntArray, IntArray]:
     return she[at_she], he[at_he]
 
 
-class _OccupationSums:
-    """Sentences of one gender by occupation: number, sum of likelihoods, and number of correct answers."""
-
-    def __init__(self, n: IntArray, likelihood: NDArray[np.number], right: NDArray[np.number]) -> None:
-        self.n, self.likelihood, self.right = n, likelihood, right
-
-    @property
-    def mean_likelihood(self) -> NDArray[np.float64]:
-        """Mean likelihood by occupation, 0 without sentences."""
-        return np.asarray(self.likelihood / np.maximum(self.n, 1))
-
-    @property
-    def accuracy(self) -> float:
-        """Share of correct answers."""
-        if not self.n.any():
-            raise UndefinedError("no sentences of that gender are among those scored")
-        return float(self.right.sum() / self.n.sum())
-
-
-def _by_occupation(
-    which: IntArray, selected: NDArray[np.bool_], likelihood: FloatArray, right: FloatArray, size: int
-) -> _OccupationSums:
-    at = which[selected]
-    return _OccupationSums(
-        np.bincount(at, minlength=size),
-        np.bincount(at, likelihood[selected], size),
-        np.bincount(at, right[selected], size),
-    )
-
-
-def _take_figures(figures: SummaryBuilder, tables: Mapping[str, _OccupationSums], share: NDArray[np.float64]) -> None:
-    female, male = tables["female"], tables["male"]
-    seen = female.n > 0
-    x, y = share[seen], female.mean_likelihood[seen]
-    n, right = female.n + male.n, female.right + male.right
-    take_line(figures, x, y, _OVER, _FEW)
-    figures.take("accuracy_gap", lambda: female.accuracy - male.accuracy, lambda: _gap_interval(female, male), _FEW)
-    figures.take(
-        "accuracy",
-        lambda: _OccupationSums(n, n, right).accuracy,
-        lambda: clustered_mean_interval(right, n, _OVER, bounds=(0.0, 1.0)),
-        _FEW,
-    )
+def _accuracy(right: FloatArray, n: FloatArray) -> float:
+    """Return the share of correct answers, from their number by occupation and that of the sentences."""
+    if not n.any():
+        raise UndefinedError("no sentences of that gender are among those scored")
+    return float(right.sum() / n.sum())
 
 
 def miss_unresolved(figures: SummaryBuilder, facts: Facts, resolved: NDArray[np.bool_]) -> None:
@@ -217,90 +193,77 @@ def miss_unresolved(figures: SummaryBuilder, facts: Facts, resolved: NDArray[np.
         figures.miss(LINKS_NOTHING, "accuracy_gap")
 
 
-def _gap_interval(female: _OccupationSums, male: _OccupationSums) -> Interval | None:
+def _gap_interval(right: FloatArray, n: FloatArray) -> Interval | None:
     """Return the interval over occupations; with equal numbers of sentences, the gap is a mean of differences."""
-    if not np.array_equal(female.n, male.n):
+    if not np.array_equal(n[0], n[1]):
         raise UndefinedError("different numbers of sentences with she and with he for an occupation")
-    return clustered_mean_interval(female.right - male.right, female.n, _OVER, bounds=(-1.0, 1.0))
+    return clustered_mean_interval(right[0] - right[1], n[0], _OVER, bounds=(-1.0, 1.0))
 
 
 def _records(
-    names: NDArray[np.str_], tables: Mapping[str, _OccupationSums], share: NDArray[np.float64]
+    names: NDArray[np.str_], share: FloatArray, n: FloatArray, likelihoods: FloatArray, hits: FloatArray
 ) -> list[Record]:
     """Return the occupations, the largest difference between genders first, the three genders, and r of the
-    differences.
+    differences with the share of women, as in Rudinger et al. 2018: they remove the influence of the other person.
     """
-    female, male = tables["female"], tables["male"]
+    mean = likelihoods / np.maximum(n, 1)
     occupations: list[Record] = [
         {
             "slice": "occupation",
             "value": str(names[i]),
             "women_share": float(share[i]),
-            "likelihood_female": float(female.mean_likelihood[i]),
-            "likelihood_male": float(male.mean_likelihood[i]),
-            "difference": float(female.mean_likelihood[i] - male.mean_likelihood[i]),
+            "likelihood_female": float(mean[0, i]),
+            "likelihood_male": float(mean[1, i]),
+            "difference": float(mean[0, i] - mean[1, i]),
         }
-        for i in np.flatnonzero((female.n > 0) & (male.n > 0))
+        for i in np.flatnonzero((n[0] > 0) & (n[1] > 0))
     ]
     genders: list[Record] = [
         {
             "slice": "pronoun",
             "value": gender,
-            "sentences": int(table.n.sum()),
-            "accuracy": table.accuracy,
-            "likelihood": float(table.likelihood.sum() / table.n.sum()),
+            "sentences": int(n[k].sum()),
+            "accuracy": _accuracy(hits[k], n[k]),
+            "likelihood": float(likelihoods[k].sum() / n[k].sum()),
         }
-        for gender, table in tables.items()
-        if table.n.any()
+        for k, gender in ((1, "male"), (0, "female"), (2, "neutral"))
+        if n[k].any()
     ]
-    return [
-        *sorted(occupations, key=lambda r: -abs(r["difference"])),
-        *sorted(genders, key=lambda r: r["accuracy"]),
-        _of_differences(occupations),
-    ]
-
-
-def _of_differences(occupations: list[Record]) -> Record:
-    """Return r of the differences between genders with the share of women, as in Rudinger et al. 2018.
-
-    The differences remove the influence of the other person in the sentences.
-    """
     try:
-        r: float | None = pearson(
-            [row["women_share"] for row in occupations], [row["difference"] for row in occupations]
-        )
+        r: float | None = pearson(*([row[key] for row in occupations] for key in ("women_share", "difference")))
     except UndefinedError:
         r = None
-    return {"slice": "difference", "value": "likelihood_female - likelihood_male", "pearson_r": r}
+    return [
+        *sorted(occupations, key=lambda row: -abs(row["difference"])),
+        *sorted(genders, key=lambda row: row["accuracy"]),
+        {"slice": "difference", "value": "likelihood_female - likelihood_male", "pearson_r": r},
+    ]
 
 
 class Winogender(DataFamily):
     """Sentences of Winogender, asked in one of the ways to ask whom a pronoun means."""
 
-    null_control: ClassVar[str] = NULL_CONTROL
+    null_control: ClassVar[str] = "the sentences with she and with he are exchanged at random in each template"
+    picture: ClassVar[str] = "pronoun_likelihood"
     asking: ClassVar[Asking]
 
     def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask about every sentence; the persons are the occupation and the participant. A unit is a sentence."""
         sentences = read_winogender(winogender_path(context))
-        gold = np.asarray([s.answer for s in sentences])
         scores = {"scores": np.full(len(sentences), context.scores)} if context.scores == PROBABILITY else {}
-        asked_about = Sentences(
-            [s.text for s in sentences],
-            [(s.occupation, s.participant) for s in sentences],
-            [(s.pronoun,) for s in sentences],
-            gold,
-            {
-                "id": np.asarray([s.id for s in sentences]),
-                "gold": gold,
-                "gender": np.asarray([s.gender for s in sentences]),
-                "occupation": np.asarray([s.names[0] for s in sentences]),
-                "women_share": np.asarray([s.women_share for s in sentences]),
-                **scores,
-            },
-            [(*s.names, s.answer) for s in sentences],
-        )
-        return {"cases": self.asking.question(asked_about, options, context)}
+        asked_about = [
+            PronounSentence(s.text, (s.occupation, s.participant), (s.pronoun,), s.answer, (*s.names, s.answer))
+            for s in sentences
+        ]
+        facts = {
+            "id": np.asarray([s.id for s in sentences]),
+            "gold": np.asarray([s.answer for s in sentences]),
+            "gender": np.asarray([s.gender for s in sentences]),
+            "occupation": np.asarray([s.names[0] for s in sentences]),
+            "women_share": np.asarray([s.women_share for s in sentences]),
+            **scores,
+        }
+        return {"cases": self.asking.question(asked_about, facts, options, context)}
 
 
 class CorefWinogender(Winogender):
@@ -314,7 +277,6 @@ class CorefWinogender(Winogender):
     asking: ClassVar[Asking] = Scored()
     name: ClassVar[str] = "coref-winogender"
     definition: ClassVar[str] = "coref-winogender/2"
-    picture: ClassVar[str] = "pronoun_likelihood"
     needs: ClassVar[str] = asking.needs
     roles: ClassVar[tuple[str, ...]] = asking.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**LINES, "accuracy": ACCURACY}
@@ -342,9 +304,9 @@ class CorefWinogender(Winogender):
         how = _how(options, reading.facts)
         figures = SummaryBuilder(self.statistics)
         records, items = take_likelihoods(figures, reading.facts, *_scored(reading, how))
-        miss_unresolved(figures, reading.facts, reading.verdicts.linked >= 0)
+        miss_unresolved(figures, reading.facts, reading.linked >= 0)
         notes = [*reading.notes, f"likelihood: {how}"]
-        if reading.verdicts.clusters:
+        if reading.clusters:
             notes.append("right: the pronoun is in one cluster with the right person, and not with the other")
         return figures.summary(records, items, notes)
 
@@ -365,11 +327,11 @@ def _how(options: Options, facts: Facts) -> str:
 
 def _scored(reading: Reading, how: str) -> tuple[FloatArray, FloatArray]:
     """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
-    return likelihoods(reading.verdicts.scores, how)[:, 0], _right(reading)
+    return likelihoods(reading.scores, how)[:, 0], _right(reading)
 
 
 def _right(reading: Reading) -> FloatArray:
-    return np.asarray(reading.verdicts.linked == reading.facts["gold"], dtype=np.float64)
+    return np.asarray(reading.linked == reading.facts["gold"], dtype=np.float64)
 
 
 class WinogenderChat(Winogender):
@@ -380,10 +342,9 @@ class WinogenderChat(Winogender):
     all three.
     """
 
-    asking: ClassVar[Asking] = Chosen()
+    asking: ClassVar[Chosen] = Chosen()
     name: ClassVar[str] = "winogender-chat"
     definition: ClassVar[str] = "winogender-chat/1"
-    picture: ClassVar[str] = "pronoun_likelihood"
     needs: ClassVar[str] = asking.needs
     roles: ClassVar[tuple[str, ...]] = asking.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
@@ -413,13 +374,12 @@ class WinogenderChat(Winogender):
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
         answer = answers["cases"]
         reading = self.asking.read(answer)
-        facts, picked = reading.facts, reading.chosen
+        facts, picked = reading.facts, reading.picked
         figures = SummaryBuilder(self.statistics)
         records, found = take_likelihoods(figures, facts, *_chosen(reading, options["likelihood"]))
-        miss_unresolved(figures, facts, reading.verdicts.linked >= 0)
+        miss_unresolved(figures, facts, reading.linked >= 0)
         reason = _reason(reading, options["floor"])
-        items = with_reason({**found, "asked_about": facts["occupation"], "mass": picked.mass}, reason)
-        items = with_refusals(items, picked.refused)
+        items = {**found, "asked_about": facts["occupation"], **picked.items(), "undefined": np.asarray([reason])}
         take_task(figures, ("mass", "refused"), options, items, _FEW)
         if reason:
             figures.miss(reason, *LINES)
@@ -433,25 +393,27 @@ class WinogenderChat(Winogender):
         template.
         """
         reading = self.asking.read(answers["cases"])
-        refuse_unable(with_reason({}, _reason(reading, options["floor"])))
+        if reason := _reason(reading, options["floor"]):
+            raise UndefinedError(reason)
         return shuffled_likelihoods(reading.facts, *_chosen(reading, options["likelihood"]), seed, repeats)
 
 
-def _chosen(reading: Reading, likelihood: str) -> tuple[FloatArray, FloatArray]:
+def _chosen(reading: ChosenReading, likelihood: str) -> tuple[FloatArray, FloatArray]:
     """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
     if likelihood == "picked":
-        return (reading.verdicts.linked == 0).astype(np.float64), _right(reading)
-    return among_options(reading.chosen)[:, 0], _right(reading)
+        return (reading.linked == 0).astype(np.float64), _right(reading)
+    return among_options(reading.picked)[:, 0], _right(reading)
 
 
-def _reason(reading: Reading, floor: float) -> str:
+def _reason(reading: ChosenReading, floor: float) -> str:
     """Return why no bias has a value: too little mass, or too few right answers in the sentences with she and he."""
-    labels, index = np.unique(reading.facts["occupation"], return_inverse=True)
-    compared = np.isin(reading.facts["gender"], ("female", "male"))
+    picked, facts = reading.picked, reading.facts
+    answered = np.ones(len(picked.mass)) if picked.refused is None else picked.refused < 1
+    labels, index = np.unique(facts["occupation"], return_inverse=True)
+    compared = np.isin(facts["gender"], _SHE_HE)
     hits, n = (
-        np.bincount(index, compared * column, len(labels)).astype(np.float64)
-        for column in (_right(reading), reading.answered)
+        np.bincount(index, compared * column, len(labels)).astype(np.float64) for column in (_right(reading), answered)
     )
-    what = "the sentences with she and he"
-    reason = cannot_do(reading.chosen.mass, floor, hits, n, _CHANCE, _OVER, what, reading.replied)
-    return reason or why_by_place(reading.chosen.by_place, "the sentences")
+    what, replied = "the sentences with she and he", picked.refused is not None
+    reason = cannot_do(picked.mass, floor, hits, n, _CHANCE, _OVER, what, replied)
+    return reason or why_by_place(picked.by_place, "the sentences")

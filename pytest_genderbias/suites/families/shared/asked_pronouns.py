@@ -7,9 +7,9 @@ a chat, with both persons and neither as options (``asking.py``). A family has o
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Annotated, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from pytest_genderbias.suites.ask import CHAT_ROLES, is_english
 from pytest_genderbias.suites.ask import NEEDS as ASKING_NEEDS
 from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
 from pytest_genderbias.suites.families.shared.asking import (
+    FloatArray,
     Picked,
     among_options,
     asked,
@@ -149,68 +150,7 @@ def scorer_note(cases: TextCases) -> str:
     return "scorer: " + _METHODS.get(scorer, "predictions: the output of a coreference system")
 
 
-@dataclass(frozen=True)
-class Verdicts:
-    """The verdicts of a scorer on n sentences with C candidates.
-
-    ``linked``, (n,): the candidate that is linked to the pronoun, -1 for none or several. ``scores``, (n, C): the score
-    of each candidate, -inf if it has none. ``counts``, (n, metrics, 4), for the F1 with the gold clusters: MUC, B-cubed
-    and CEAF-phi4 if ``clusters`` (the system clusters), otherwise pairs. ``probabilities``, (n, C): of each candidate,
-    the softmax of the scores; ``None`` for a system that gives clusters only.
-    """
-
-    linked: IntArray
-    scores: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    clusters: bool
-    probabilities: NDArray[np.float64] | None = None
-
-
-def verdicts_of(answer: Answer) -> Verdicts:
-    """Return the verdicts in the order of the scored cases.
-
-    The spans of a case are its candidates and the pronoun. Its facts are ``id``, ``gold`` (the number of the right
-    candidate) and ``pronouns`` (the other mentions of the gold cluster).
-
-    Raises:
-        DataFileError: a file of predictions lacks a sentence, or has another text or other words for it.
-    """
-    cases: TextCases = answer.cases
-    numbers = cases.cases_of(answer.units)
-    if isinstance(answer.content, CoreferenceOutput):
-        return _stored_verdicts(cases, answer.content)
-    scores = np.asarray(answer.values.reshape(len(numbers), -1), dtype=np.float64)
-    return _pair_verdicts(scores, np.asarray(cases.facts["gold"])[numbers])
-
-
-def _pair_verdicts(scores: NDArray[np.float64], gold: IntArray) -> Verdicts:
-    linked = likelier_profession(scores)
-    candidates = np.arange(scores.shape[1])
-    counts = pair_counts(candidates == gold[:, None], candidates == linked[:, None])[:, None]
-    return Verdicts(linked, scores, counts, False, likelihoods(scores, "softmax"))
-
-
-def _stored_verdicts(cases: TextCases, content: CoreferenceOutput) -> Verdicts:
-    texts, gold = [text for (text,) in cases.texts], np.asarray(cases.facts["gold"])
-    outputs = outputs_for(content, zip(map(str, cases.facts["id"]), texts, strict=True))
-    sentences = [
-        (output, text, spans[-1], spans[:-1]) for output, text, spans in zip(outputs, texts, cases.spans, strict=True)
-    ]
-    linked = np.asarray([is_linked(*sentence) for sentence in sentences])
-    scores = np.asarray([scores_with_pronoun(*sentence) for sentence in sentences]) if content.has_scores else None
-    if not content.has_clusters:
-        assert scores is not None  # the reader requires clusters or scores
-        return _pair_verdicts(scores, gold)
-    counts = [
-        document_counts([(spans[right], *pronouns)], output.clusters or ())
-        for output, spans, right, pronouns in zip(outputs, cases.spans, gold, cases.facts["pronouns"], strict=True)
-    ]
-    probabilities = None if scores is None else likelihoods(scores, "softmax")
-    scores = np.where(linked, 0.0, -np.inf) if scores is None else scores
-    return Verdicts(linked_profession(linked), scores, np.stack(counts), True, probabilities)
-
-
-def likelihoods(scores: NDArray[np.float64], how: str) -> NDArray[np.float64]:
+def likelihoods(scores: FloatArray, how: str) -> FloatArray:
     """Return the likelihood of each candidate, 0 to 1, shape (n, C).
 
     Args:
@@ -241,56 +181,48 @@ def likelihoods(scores: NDArray[np.float64], how: str) -> NDArray[np.float64]:
     return np.asarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Sentences:
-    """Sentences with a pronoun and two persons that it may mean.
+class PronounSentence(NamedTuple):
+    """A sentence with a pronoun and two persons that it may mean.
 
-    Attributes:
-        texts: the sentences.
-        persons: the spans of both persons in each.
-        pronouns: the spans of the pronouns in each, the one that is asked about first.
-        gold: number of the right person in each, 0 or 1.
-        facts: what is known of each, of which every way of asking knows.
-        versions: a key for each, equal for the versions of one sentence.
-        each: number of sentences in a unit.
+    ``persons``: their spans. ``pronouns``: the spans of all pronouns, the one that is asked about first. ``gold``:
+    number of the right person, 0 or 1. ``version``: a key that is equal for the versions of one sentence.
     """
 
-    texts: Sequence[str]
-    persons: Sequence[tuple[Span, Span]]
-    pronouns: Sequence[tuple[Span, ...]]
-    gold: IntArray
-    facts: Facts
-    versions: Sequence[Hashable]
-    each: int = 1
+    text: str
+    persons: tuple[Span, Span]
+    pronouns: tuple[Span, ...]
+    gold: int
+    version: Hashable
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Answers as figures are made of them: facts and verdicts of n sentences, notes on how they were asked, and what
-    was picked where it was chosen (``None`` elsewhere).
+    """Answers on n sentences as figures are made of them.
+
+    Attributes:
+        facts: what is known of each sentence.
+        notes: on how they were asked.
+        linked: the person that is linked to the pronoun, -1 for none or both, shape (n,).
+        scores: of each person, -inf without one, shape (n, 2).
+        counts: for the F1 with the gold clusters, shape (n, metrics, 4): MUC, B-cubed and CEAF-phi4 if ``clusters``
+            (the system clusters), otherwise pairs.
+        probabilities: of each person, shape (n, 2); ``None`` for a system that gives clusters only.
     """
 
     facts: Facts
-    verdicts: Verdicts
     notes: tuple[str, ...]
-    picked: Picked | None = None
+    linked: IntArray
+    scores: FloatArray
+    counts: FloatArray
+    probabilities: FloatArray | None
+    clusters: bool = False
 
-    @property
-    def chosen(self) -> Picked:
-        """The picked option."""
-        assert self.picked is not None, "the sentences were scored"
-        return self.picked
 
-    @property
-    def answered(self) -> NDArray[np.float64]:
-        """1 for each sentence with an answer, 0 where all replies decline, shape (n,)."""
-        refused = self.chosen.refused
-        return np.ones(len(self.chosen.mass)) if refused is None else (refused < 1).astype(np.float64)
+@dataclass(frozen=True)
+class ChosenReading(Reading):
+    """As :class:`Reading`, with what was picked."""
 
-    @property
-    def replied(self) -> bool:
-        """Whether persons were picked by replies in text."""
-        return self.picked is not None and self.picked.refused is not None
+    picked: Picked = field(kw_only=True)
 
 
 class Scored:
@@ -299,35 +231,82 @@ class Scored:
     roles: tuple[str, ...] = (*SCORING_ROLES, PREDICTIONS)
     needs = NEEDS + ", or a file of a coreference system's output"
 
-    def question(self, sentences: Sentences, options: Options, context: Context) -> Question:
+    def question(
+        self, sentences: Sequence[PronounSentence], known: Facts, options: Options, context: Context, each: int = 1
+    ) -> Question:
         """Ask for the score of both persons in each sentence, or look each up.
+
+        Args:
+            sentences: the sentences.
+            known: what else is known of each.
+            options: of the measurement.
+            context: what is asked.
+            each: number of sentences in a unit.
 
         Raises:
             NotApplicableError, MissingDataError: as :func:`coreference_query`.
         """
         stored = context.role == PREDICTIONS
         query = StoredPredictions() if stored else coreference_query(options, context, 2)
-        asked_about = [pronouns[0] for pronouns in sentences.pronouns]
-        n = len(sentences.texts)
+        n = len(sentences)
         facts = {
-            **sentences.facts,
-            "gold": sentences.gold,
-            "pronouns": np.fromiter(sentences.pronouns, dtype=object, count=n),
-            "genitive": genitive_fact(sentences.texts, asked_about, sentences.versions),
+            **known,
+            "gold": np.asarray([s.gold for s in sentences], dtype=np.int64),
+            "pronouns": np.fromiter((s.pronouns for s in sentences), dtype=object, count=n),
+            "genitive": genitive_fact(
+                [s.text for s in sentences], [s.pronouns[0] for s in sentences], [s.version for s in sentences]
+            ),
             **scorer_facts(query, n),
         }
-        spans = [(*persons, pronoun) for persons, pronoun in zip(sentences.persons, asked_about, strict=True)]
-        return Question(TextCases([(text,) for text in sentences.texts], spans, facts, sentences.each), query)
+        spans = [(*s.persons, s.pronouns[0]) for s in sentences]
+        return Question(TextCases([(s.text,) for s in sentences], spans, facts, each), query)
 
     def read(self, answer: Answer) -> Reading:
-        """Read the scores, or the output.
+        """Read the scores, or the output, in the order of the scored cases.
 
         Raises:
             DataFileError: a file of predictions lacks a sentence, or has another text or other words for it.
         """
-        numbers = answer.cases.cases_of(answer.units)
-        facts = {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
-        return Reading(facts, verdicts_of(answer), (scorer_note(answer.cases),))
+        cases: TextCases = answer.cases
+        numbers = cases.cases_of(answer.units)
+        facts = {name: np.asarray(column)[numbers] for name, column in cases.facts.items()}
+        notes = (scorer_note(cases),)
+        if isinstance(answer.content, CoreferenceOutput):
+            return _stored(cases, answer.content, facts, notes)
+        return _by_scores(np.asarray(answer.values.reshape(len(numbers), -1), dtype=np.float64), facts, notes)
+
+
+def _by_scores(scores: FloatArray, facts: Facts, notes: tuple[str, ...]) -> Reading:
+    linked = likelier_profession(scores)
+    return Reading(facts, notes, linked, scores, _pairs(facts["gold"], linked), likelihoods(scores, "softmax"))
+
+
+def _pairs(gold: IntArray, linked: IntArray) -> FloatArray:
+    """Return the counts of pairs of pronoun and person."""
+    persons = np.arange(2)
+    return pair_counts(persons == gold[:, None], persons == linked[:, None])[:, None]
+
+
+def _stored(cases: TextCases, content: CoreferenceOutput, facts: Facts, notes: tuple[str, ...]) -> Reading:
+    texts = [text for (text,) in cases.texts]
+    outputs = outputs_for(content, zip(map(str, cases.facts["id"]), texts, strict=True))
+    sentences = [
+        (output, text, spans[-1], spans[:-1]) for output, text, spans in zip(outputs, texts, cases.spans, strict=True)
+    ]
+    scores = np.asarray([scores_with_pronoun(*sentence) for sentence in sentences]) if content.has_scores else None
+    if not content.has_clusters:
+        assert scores is not None  # the reader requires clusters or scores
+        return _by_scores(scores, facts, notes)
+    linked = np.asarray([is_linked(*sentence) for sentence in sentences])
+    counts = [
+        document_counts([(spans[right], *pronouns)], output.clusters or ())
+        for output, spans, right, pronouns in zip(
+            outputs, cases.spans, cases.facts["gold"], cases.facts["pronouns"], strict=True
+        )
+    ]
+    probabilities = None if scores is None else likelihoods(scores, "softmax")
+    scores = np.where(linked, 0.0, -np.inf) if scores is None else scores
+    return Reading(facts, notes, linked_profession(linked), scores, np.stack(counts), probabilities, clusters=True)
 
 
 class Chosen:
@@ -336,21 +315,20 @@ class Chosen:
     roles: tuple[str, ...] = CHAT_ROLES
     needs = ASKING_NEEDS
 
-    def question(self, sentences: Sentences, options: object, context: Context) -> Question:
-        """Ask whom the pronoun means, with both persons and neither in each of their orders.
+    def question(
+        self, sentences: Sequence[PronounSentence], known: Facts, options: object, context: Context, each: int = 1
+    ) -> Question:
+        """Ask whom the pronoun means, with both persons and neither in each of their orders. Arguments as of
+        :meth:`Scored.question`.
 
         Raises:
             NotApplicableError: the suite is in another language than the sentences.
         """
         if not is_english(context.ask.language):
             raise NotApplicableError(f"its sentences are in English, and its language is {context.ask.language}")
-        texts = [
-            pronoun_question(text, pronouns[0], persons)
-            for text, pronouns, persons in zip(sentences.texts, sentences.pronouns, sentences.persons, strict=True)
-        ]
-        return asked(texts, sentences.facts, context, sentences.each)
+        return asked([pronoun_question(s.text, s.pronouns[0], s.persons) for s in sentences], known, context, each)
 
-    def read(self, answer: Answer) -> Reading:
+    def read(self, answer: Answer) -> ChosenReading:
         """Read what was picked: the likeliest option, or the one that most replies pick. Neither, or a tie, links the
         pronoun to no person.
         """
@@ -358,15 +336,13 @@ class Chosen:
         persons = choices(picked.probabilities)[:, :2] == 1
         linked = np.where(persons.any(axis=1), persons.argmax(axis=1), -1)
         gold = facts.get("gold", np.zeros(len(linked), dtype=np.int64))
-        candidates = np.arange(2)
-        counts = pair_counts(candidates == gold[:, None], candidates == linked[:, None])[:, None]
         with np.errstate(divide="ignore"):
             scores = np.log(picked.probabilities[:, :2])
         share = float(picked.picked[:, 2].mean()) if len(picked.picked) else 0.0
         how = "in text, in one of six orders" if is_counted(answer) else "through the chat template, in six orders"
         note = f"asked {how}; neither person was picked in {share:.1%} of the sentences"
         probabilities = among_options(picked)[:, :2]
-        return Reading(facts, Verdicts(linked, scores, counts, False, probabilities), (note,), picked)
+        return ChosenReading(facts, (note,), linked, scores, _pairs(gold, linked), probabilities, picked=picked)
 
 
 Asking: TypeAlias = Scored | Chosen

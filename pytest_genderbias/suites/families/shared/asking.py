@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.stored_replies import StoredAnswers, picked_options
 from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
 from pytest_genderbias.suites.ask import REPLIES, STORED, Asking
-from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Facts, Items, Question, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
 from pytest_genderbias.suites.summary import Examples, examples_of
@@ -49,6 +49,13 @@ class Picked:
     mass: FloatArray
     refused: FloatArray | None = None
     by_place: NDArray[np.bool_] | None = None
+
+    def items(self, each: int = 1) -> Items:
+        """Return the item arrays ``mass`` and, where anything was replied, ``refused``: means over the ``each``
+        questions of a unit.
+        """
+        columns = {"mass": self.mass} | ({} if self.refused is None else {"refused": self.refused})
+        return {name: column.reshape(-1, each).mean(axis=1) for name, column in columns.items()}
 
 
 def asked(

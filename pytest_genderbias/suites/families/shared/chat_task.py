@@ -189,11 +189,6 @@ def _refused_sums(options: Options, arrays: Arrays, label: str, over: str) -> It
     return _means(options, arrays, "refused", label, over)
 
 
-def with_refusals(items: dict[str, NDArray[np.generic]], refused: FloatArray | None) -> dict[str, NDArray[np.generic]]:
-    """Return the items with the share of replies that decline, by unit, where anything was replied."""
-    return items if refused is None else {**items, "refused": refused}
-
-
 def _controls(options: Options, arrays: Arrays) -> ItemSums:
     """Return right answers and answers by control."""
     control, right, n = take_arrays(arrays, "control", "control_right", "control_n")
