@@ -9,14 +9,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
 from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
-from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, piece_texts
+from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take, take_texts
+from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, piece_texts, slots_of
 from pytest_genderbias.text.wordlist import FORMS, WordEntry, load_wordlist
 
 TEMPLATE = "template"
@@ -338,6 +339,45 @@ def read_template(
         if piece.name in formed:
             _check_forms(piece, formed[piece.name].entries, f"{file}:{line}: template {brief(text)}")
     return pieces
+
+
+@dataclass(frozen=True)
+class LabelledTemplate:
+    """A template with a label: the field of life that it is about, or, of a control, the right answer."""
+
+    label: str
+    text: str
+    pieces: tuple[Piece, ...]
+
+
+def read_labelled_templates(
+    data: LocatedMap, key: str, label: str, slots: set[str], needed: set[str], kind: Any = str, default: Any = ...
+) -> tuple[LabelledTemplate, ...]:
+    """Read ``key``, a list of mappings with a ``label`` and a ``text``, each text once.
+
+    Args:
+        data: the suite.
+        key: of the list.
+        label: key of the labels.
+        slots: that texts may use.
+        needed: slots that each of them has to use.
+        kind: what a label may be.
+        default: the label of a text without one; required without it.
+
+    Raises:
+        DataFileError: a row has another form, a text is there twice, or it uses other slots.
+    """
+    found = []
+    row_of = Annotated[LocatedMap, Rule(f"a mapping with the keys {label} and text")]
+    for row in take(data, key, list[row_of], "the suite"):
+        refuse_unknown(row, (label, "text"), f"a text of {key}")
+        text = take(row, "text", str, f"a text of {key}")
+        about = take(row, label, kind, f"a text of {key}", default=default)
+        used = needed | (slots_of(parse_template(text)) & slots)
+        found.append(LabelledTemplate(str(about), text, read_template(text, data.file, row.lines["text"], used)))
+    if len({one.text for one in found}) < len(found):
+        raise data.error_at(key, f"a text of {key} is there twice; expected each once")
+    return tuple(found)
 
 
 def _check_forms(piece: Piece, entries: Iterable[WordEntry], where: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import AddedTokens
-from pytest_genderbias.suites.space import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.space import LabelledTemplate, SlotWords, read_groups, read_labelled_templates, read_slot
 from pytest_genderbias.suites.statistic import (
     SIGNED,
     SIGNED_SHARE,
@@ -53,11 +53,11 @@ from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, ex
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand
-from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
 
 _OVER = "scenarios"
 _FEW = "too few scenarios, or too few that differ, for an interval"
-_RIGHT = ("yes", "no")
+_PERSON, _RIGHT = "person", ("yes", "no")
 _PAIRS = "pairs of controls"
 _ORDERS = 2  #: of yes and no
 _NAMES = "names"  #: the question for their tokens
@@ -69,14 +69,6 @@ _TASK = ("mass", "refused", "accuracy")
 
 
 @dataclass(frozen=True)
-class Scenario:
-    """A decision about {person}. ``label`` is the field of life, or, for a control, the right answer."""
-
-    label: str
-    text: str
-
-
-@dataclass(frozen=True)
 class DecisionsBody:
     """Groups, the last of which is the reference; names and a description for each, or one of both; scenarios and
     controls. ``filled``: scenarios of a file, which are about persons already.
@@ -85,19 +77,9 @@ class DecisionsBody:
     groups: tuple[str, ...]
     names: SlotWords | None
     described: tuple[str, ...]
-    scenarios: tuple[Scenario, ...]
-    controls: tuple[Scenario, ...]
+    scenarios: tuple[LabelledTemplate, ...]
+    controls: tuple[LabelledTemplate, ...]
     filled: FilledDecisions | None = None
-
-
-def _able(arrays: Arrays, *names: str) -> list[NDArray[Any]]:
-    """Return arrays by name.
-
-    Raises:
-        UndefinedError: the model cannot do the task.
-    """
-    refuse_unable(arrays)
-    return take_arrays(arrays, *names)
 
 
 def _decided_in(arrays: Arrays, *names: str) -> tuple[NDArray[np.str_], list[FloatArray]]:
@@ -106,7 +88,8 @@ def _decided_in(arrays: Arrays, *names: str) -> tuple[NDArray[np.str_], list[Flo
     Raises:
         UndefinedError: the model cannot do the task, or decides nothing for one of the groups.
     """
-    scenario, *columns = _able(arrays, "scenario", *names)
+    refuse_unable(arrays)
+    scenario, *columns = take_arrays(arrays, "scenario", *names)
     decided = np.isfinite(np.stack(columns)).all(axis=0)
     if not decided.any():
         raise UndefinedError("no scenario is decided for both groups")
@@ -136,21 +119,15 @@ def _difference_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
     return mean_sums(scenario, difference, np.ones(len(difference)), _OVER)
 
 
-def _yes_of_both(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
-    """Return the scenarios, and mean P(yes) of the first group and of the reference in each.
-
-    A scenario in which no reply to the reference is yes counts in a ratio: 0 is next to it, since a mean leaves out
-    clusters without cases.
-    """
-    scenario, (first, reference) = _decided_in(arrays, "yes_first", "yes_reference")
-    return scenario, first, np.maximum(reference, _NEXT_TO_NOTHING)
-
-
 def _ratio_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return mean P(yes) of the first group and of the reference group, by scenario: the totals' ratio is the
     statistic.
+
+    A scenario in which no reply to the reference is yes counts: 0 is next to it, since a mean leaves out clusters
+    without cases.
     """
-    return mean_sums(*_yes_of_both(arrays), _OVER)
+    scenario, (first, reference) = _decided_in(arrays, "yes_first", "yes_reference")
+    return mean_sums(scenario, first, np.maximum(reference, _NEXT_TO_NOTHING), _OVER)
 
 
 def _difference(name: str, meaning: str, scale: Scale = SIGNED) -> FamilyStatistic:
@@ -159,20 +136,7 @@ def _difference(name: str, meaning: str, scale: Scale = SIGNED) -> FamilyStatist
 
 
 #: The statistics that are mean differences over scenarios.
-_DIFFERENCES: Mapping[str, FamilyStatistic] = {
-    "logit_difference": _difference(
-        "logit_difference", "mean difference of the log-odds of yes, first group minus reference, in nats"
-    ),
-    "yes_difference": _difference(
-        "yes_difference", "mean difference of P(yes), first group minus reference", SIGNED_SHARE
-    ),
-    "refusal_difference": _difference(
-        "refusal_difference",
-        "difference of the shares of replies that decline, first group minus reference, of a system that answers in"
-        " text",
-        SIGNED_SHARE,
-    ),
-}
+_DIFFERENCES = ("logit_difference", "yes_difference", "refusal_difference")
 
 
 class Decisions(Family[DecisionsBody]):
@@ -190,14 +154,23 @@ class Decisions(Family[DecisionsBody]):
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
     keys: ClassVar[tuple[str, ...]] = ("groups", "names", "described", "scenarios", "controls")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        "logit_difference": _DIFFERENCES["logit_difference"],
+        "logit_difference": _difference(
+            "logit_difference", "mean difference of the log-odds of yes, first group minus reference, in nats"
+        ),
         "impact_ratio": FamilyStatistic(
             Scale("away", 1.0, SIZE.limits),
             "mean P(yes) of the first group divided by that of the reference group",
             _ratio_sums,
         ),
-        "yes_difference": _DIFFERENCES["yes_difference"],
-        "refusal_difference": _DIFFERENCES["refusal_difference"],
+        "yes_difference": _difference(
+            "yes_difference", "mean difference of P(yes), first group minus reference", SIGNED_SHARE
+        ),
+        "refusal_difference": _difference(
+            "refusal_difference",
+            "difference of the shares of replies that decline, first group minus reference, of a system that answers in"
+            " text",
+            SIGNED_SHARE,
+        ),
         "mass": mass_statistic("scenario", _OVER, "yes and no"),
         "refused": refused_statistic("scenario", _OVER),
         "accuracy": replace(
@@ -231,8 +204,8 @@ class Decisions(Family[DecisionsBody]):
             described = take(data, "described", LocatedMap, "the suite")
             refuse_unknown(described, groups, "'described'")
             texts = tuple(take(described, group, str, "'described'") for group in groups)
-        scenarios, controls = _read_scenarios(data, "scenarios", "field"), _read_scenarios(data, "controls", "right")
-        return DecisionsBody(groups, names, texts, scenarios, controls)
+        scenarios = read_labelled_templates(data, "scenarios", "field", {_PERSON}, {_PERSON})
+        return DecisionsBody(groups, names, texts, scenarios, _read_controls(data))
 
     def of_body(self, body: DecisionsBody) -> Decisions:
         """Return the family with the statistics of so many groups."""
@@ -298,12 +271,10 @@ class Decisions(Family[DecisionsBody]):
             notes.append(_balance_note(options, answers.get(_NAMES), groups))
         if is_counted(answer):
             notes.append(
-                f"{self._names[0]}: of the counts of yes and no, with 1/2 added to each; {self._names[1]} needs no such"
-                " correction"
+                f"{next(iter(self.statistics))}: of the counts of yes and no, with 1/2 added to each;"
+                f" {next(name for name in self.statistics if name.startswith('yes'))} needs no such correction"
             )
         return figures.summary(self._records(items, body.groups), items, notes, examples=examples)
-
-    _names: ClassVar[tuple[str, str]] = ("logit_difference", "yes_difference")
 
     def _compare(self, figures: SummaryBuilder, items: Arrays) -> None:
         """Add the figures that compare the groups."""
@@ -349,7 +320,6 @@ class DecisionsOfGroups(Decisions):
         **_GROUPS.statistics(),
         **{name: Decisions.statistics[name] for name in _TASK},
     }
-    _names: ClassVar[tuple[str, str]] = ("logit_rms", "yes_rms")
 
     def _compare(self, figures: SummaryBuilder, items: Arrays) -> None:
         _GROUPS.take(figures, items)
@@ -373,20 +343,12 @@ def _mean_difference(items: Arrays, name: str) -> float:
     return float(np.mean(_difference_of(items, name)[1]))
 
 
-def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, ...]:
-    scenarios = []
-    for row in take(
-        data, key, list[Annotated[LocatedMap, Rule(f"a mapping with the keys {label} and text")]], "the suite"
-    ):
-        refuse_unknown(row, (label, "text"), "a decision")
-        text, about = take(row, "text", str, "a decision"), take(row, label, str, "a decision")
-        read_template(text, data.file, row.lines["text"], {"person"})
-        if label == "right" and about not in _RIGHT:
-            raise row.error_at("", f"expected right: yes or no, in quotes, got {about!r}")
-        scenarios.append(Scenario(about, text))
-    if len({scenario.text for scenario in scenarios}) < len(scenarios):
-        raise data.error_at(key, f"a text of {key} is there twice; expected each once")
-    return tuple(scenarios)
+def _read_controls(data: LocatedMap) -> tuple[LabelledTemplate, ...]:
+    controls = read_labelled_templates(data, CONTROLS, "right", {_PERSON}, {_PERSON})
+    for row, control in zip(data[CONTROLS], controls, strict=True):
+        if control.label not in _RIGHT:
+            raise row.error_at("", f"expected right: yes or no, in quotes, got {control.label!r}")
+    return controls
 
 
 def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> DecisionsBody:
@@ -403,8 +365,8 @@ def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> Dec
     if CONTROLS not in data and not path.is_file():
         raise data.error_at("language", f"no controls are packaged in {language!r:.60}; expected 'controls' here")
     controls = data if CONTROLS in data else read_yaml(path)
-    scenarios = tuple(Scenario(f"question {name}", f"question {name}") for name in filled.questions)
-    return DecisionsBody(groups, None, (), scenarios, _read_scenarios(controls, CONTROLS, "right"), filled)
+    scenarios = tuple(LabelledTemplate(f"question {name}", f"question {name}", ()) for name in filled.questions)
+    return DecisionsBody(groups, None, (), scenarios, _read_controls(controls), filled)
 
 
 def _read_names(data: LocatedMap, groups: Sequence[str], beside: Path) -> SlotWords:
@@ -438,7 +400,7 @@ def _persons(body: DecisionsBody, how: str, ask: Asking) -> tuple[tuple[str, ...
     return tuple(tuple(word for word, group in words if group == one) for one in body.groups)
 
 
-def _case(one: Scenario, person: str, ask: Asking) -> str:
+def _case(one: LabelledTemplate, person: str, ask: Asking) -> str:
     return ask["case"].replace("{case}", one.text.replace("{person}", person))
 
 
@@ -449,7 +411,7 @@ def _wordings(ask: Asking) -> tuple[str, str]:
 
 
 def _cases(
-    scenarios: Sequence[Scenario],
+    scenarios: Sequence[LabelledTemplate],
     persons: tuple[tuple[str, ...], ...],
     ask: Asking,
     filled: FilledDecisions | None = None,
@@ -472,7 +434,9 @@ def _cases(
     return TextCases(texts, facts={k: np.repeat(np.asarray(v), each) for k, v in facts.items()}, cases_per_unit=each)
 
 
-def _control_cases(controls: Sequence[Scenario], persons: tuple[tuple[str, ...], ...], ask: Asking) -> TextCases:
+def _control_cases(
+    controls: Sequence[LabelledTemplate], persons: tuple[tuple[str, ...], ...], ask: Asking
+) -> TextCases:
     """Return the cases of controls: by pair, right answer, order of yes and no.
 
     The k-th control with yes and the k-th with no are a pair about one person; pairs take the persons in turn, since
@@ -513,12 +477,10 @@ def _scenario_facts(answer: Answer) -> Facts:
 
 
 def _decided(answer: Answer, groups: int) -> _Decided:
-    return _counted(answer, groups) if is_counted(answer) else _probable(answer, groups)
-
-
-def _probable(answer: Answer, groups: int) -> _Decided:
     from scipy.special import expit
 
+    if is_counted(answer):
+        return _counted(answer, groups)
     n = len(answer.units)
     log_probs = np.asarray(answer.values, dtype=np.float64).reshape(n, groups, -1, _ORDERS, 2)
     logits = log_probs[..., 0] - log_probs[..., 1]

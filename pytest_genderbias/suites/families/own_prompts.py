@@ -11,7 +11,7 @@ from functools import partial, reduce
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,7 +35,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 )
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of, share
-from pytest_genderbias.suites.space import read_groups, read_slot, read_template
+from pytest_genderbias.suites.space import LabelledTemplate, read_groups, read_labelled_templates, read_slot
 from pytest_genderbias.suites.statistic import (
     SHARE,
     SIGNED_SHARE,
@@ -56,12 +56,12 @@ from pytest_genderbias.text.reply_reading import (
     refusals,
     without_reasoning,
 )
-from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take, take_texts
-from pytest_genderbias.text.template import Piece, Word, parse_template, piece_texts, slots_of
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
+from pytest_genderbias.text.template import Word, piece_texts, slots_of
 from pytest_genderbias.text.unspaced import check_of, refuse_uncut_replies
 
 _OVER = "prompts"
-_PERSON = "person"
+_PERSON, _LABEL = "person", str | int | float
 _ASKS, _YES_NO_ASKS = ("line", "or"), ("yes", "no")  #: keys of ``ask``
 _YES_NO, _OPTIONS, _NUMBER, _TEXT, _SCORER = "yes-no", "options", "number", "text", "scorer"
 _PRONOUN, _STATED, _CHANGED, _WITH = "pronoun", "stated", "changed", "with_pronoun"
@@ -95,15 +95,6 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """A text about {person}. ``label``: the field of life, or, for a control, the right answer."""
-
-    label: str
-    text: str
-    pieces: tuple[Piece, ...]
-
-
-@dataclass(frozen=True)
 class PairedBody:
     """Groups, the last of which is the reference; persons of each; words of further slots; prompts; how replies are
     read.
@@ -112,8 +103,8 @@ class PairedBody:
     groups: tuple[str, ...]
     persons: tuple[tuple[Word, ...], ...]
     slots: Mapping[str, tuple[Word, ...]]
-    prompts: tuple[Prompt, ...]
-    controls: tuple[Prompt, ...]
+    prompts: tuple[LabelledTemplate, ...]
+    controls: tuple[LabelledTemplate, ...]
     reading: Reading
     ask: Asking
 
@@ -127,7 +118,7 @@ class PairedBody:
         """The group of each of ``everyone``."""
         return [group for group, persons in zip(self.groups, self.persons, strict=True) for _ in persons]
 
-    def units(self, prompts: Sequence[Prompt]) -> list[tuple[int, dict[str, Word]]]:
+    def units(self, prompts: Sequence[LabelledTemplate]) -> list[tuple[int, dict[str, Word]]]:
         """Return the sampling units: the number of a prompt, and a word for each of its further slots."""
         found = []
         for number, prompt in enumerate(prompts):
@@ -213,13 +204,13 @@ class Paired(Family[PairedBody]):
         further = {name: _read_words(slots, name, beside) for name in slots}
         ask = read_asking(data)
         reading = _read_answer(data, beside, ask, groups)
-        controls: tuple[Prompt, ...] = ()
+        controls: tuple[LabelledTemplate, ...] = ()
         if CONTROLS in data:
             if reading.kind == _SCORER:
                 raise data.error_at(CONTROLS, "no answer is right by a scorer; remove 'controls'")
-            controls = _read_prompts(data, CONTROLS, "right", {_PERSON}, set())
+            controls = read_labelled_templates(data, CONTROLS, "right", {_PERSON}, set(), _LABEL)
             _check_right(data, reading, controls)
-        prompts = _read_prompts(data, "prompts", "field", {_PERSON, *further}, {_PERSON})
+        prompts = read_labelled_templates(data, "prompts", "field", {_PERSON, *further}, {_PERSON}, _LABEL, default="")
         if reading.kind == _TEXT and check_of(prompt.text for prompt in prompts).is_uncut:
             raise data.error_at(
                 "answer",
@@ -416,22 +407,7 @@ def _read_answer(data: LocatedMap, beside: Path, ask: Asking, groups: tuple[str,
     return Reading(_OPTIONS, options, options.index(favourable))
 
 
-def _read_prompts(data: LocatedMap, key: str, label: str, slots: set[str], needed: set[str]) -> tuple[Prompt, ...]:
-    prompts = []
-    for row in take(
-        data, key, list[Annotated[LocatedMap, Rule(f"a mapping with the keys {label} and text")]], "the suite"
-    ):
-        refuse_unknown(row, (label, "text"), f"a text of {key}")
-        text = take(row, "text", str, f"a text of {key}")
-        about = take(row, label, str | int | float, f"a text of {key}", default="" if label == "field" else ...)
-        used = needed | (slots_of(parse_template(text)) & slots)
-        prompts.append(Prompt(str(about), text, read_template(text, data.file, row.lines["text"], used)))
-    if len({prompt.text for prompt in prompts}) < len(prompts):
-        raise data.error_at(key, f"a text of {key} is there twice; expected each once")
-    return tuple(prompts)
-
-
-def _check_right(data: LocatedMap, reading: Reading, controls: Sequence[Prompt]) -> None:
+def _check_right(data: LocatedMap, reading: Reading, controls: Sequence[LabelledTemplate]) -> None:
     """Refuse a right answer that is no option, or no number."""
     for row, control in zip(data[CONTROLS], controls, strict=True):
         if reading.options and control.label.lower() not in [option.lower() for option in reading.options]:
@@ -447,7 +423,7 @@ def _check_right(data: LocatedMap, reading: Reading, controls: Sequence[Prompt])
 # Questions and answers
 
 
-def _cases(body: PairedBody, prompts: Sequence[Prompt], role: str) -> TextCases:
+def _cases(body: PairedBody, prompts: Sequence[LabelledTemplate], role: str) -> TextCases:
     """Return the cases: by unit, person, and order of the options."""
     options, everyone, texts, numbers = body.reading.options, body.everyone, [], []
     orders = len(options) if options and role != REPLIES else 1
@@ -470,21 +446,10 @@ def _wording(options: Sequence[str], ask: Asking, first: int) -> str:
     return "\n\n" + ask.one_of([options[(first + place) % len(options)] for place in range(len(options))])
 
 
-@dataclass(frozen=True)
-class _Read:
-    """What the replies to n units about all persons say, each of shape (n, persons).
-
-    Sums over replies, of probabilities as of one reply: ``score`` of those that are ``answered``; those that are
-    ``refused``; ``readable`` or declined; ``right`` (of controls); ``length`` in words; ``replies`` in all.
-    """
-
-    score: FloatArray
-    answered: FloatArray
-    refused: FloatArray
-    readable: FloatArray
-    right: FloatArray
-    length: FloatArray
-    replies: FloatArray
+#: What the replies to n units about all persons say, by name, each of shape (n, persons). Sums over replies, of
+#: probabilities as of one reply: ``score`` of those that are ``answered``; those that are ``refused``; ``readable`` or
+#: declined; ``right`` (of controls); ``length`` in words; ``replies`` in all.
+_Read: TypeAlias = Mapping[str, FloatArray]
 
 
 def _numbers(answer: Answer) -> IntArray:
@@ -494,7 +459,7 @@ def _numbers(answer: Answer) -> IntArray:
 
 
 def _read(
-    body: PairedBody, options: Options, answer: Answer, data: dict[str, str], controls: Sequence[Prompt] = ()
+    body: PairedBody, options: Options, answer: Answer, data: dict[str, str], controls: Sequence[LabelledTemplate] = ()
 ) -> _Read:
     """Read an answer. ``data`` takes the digest of the scorer's code; ``controls``: those that were asked."""
     shape = (len(answer.units), len(body.everyone))
@@ -514,13 +479,13 @@ def _read(
 
     if body.reading.options:
         shares, refused, unreadable = reply_shares(answer)
-        columns = [
-            shares[:, body.reading.favourable] * each,
-            shares.sum(axis=1) * each,
-            refused * each,
-            (1 - unreadable) * each,
-            shares[np.arange(len(shares)), places] * each,
-        ]
+        found = {
+            "score": shares[:, body.reading.favourable] * each,
+            "answered": shares.sum(axis=1) * each,
+            "refused": refused * each,
+            "readable": (1 - unreadable) * each,
+            "right": shares[np.arange(len(shares)), places] * each,
+        }
     else:
         labels = [of_case[number] for number in case.tolist()]
         openings = refusals(body.ask.language, body.ask.own_refusals)
@@ -529,15 +494,15 @@ def _read(
         scores = np.where(declines | silent, np.nan, _scores(body, options, texts, data, labels))
         has = np.isfinite(scores)
         right = np.asarray([_is_right(body, *one) for one in zip(texts, labels, strict=True)], dtype=np.bool_)
-        columns = [
-            by_case(np.where(has, scores, 0.0)),
-            by_case(has),
-            by_case(declines),
-            by_case(has | declines),
-            by_case(right & ~declines),
-        ]
-    columns += [by_case([len(words_of(text)) for text in texts]), each.astype(np.float64)]
-    return _Read(*(column.reshape(shape) for column in columns))
+        found = {
+            "score": by_case(np.where(has, scores, 0.0)),
+            "answered": by_case(has),
+            "refused": by_case(declines),
+            "readable": by_case(has | declines),
+            "right": by_case(right & ~declines),
+        }
+    found |= {"length": by_case([len(words_of(text)) for text in texts]), "replies": each.astype(np.float64)}
+    return {name: column.reshape(shape) for name, column in found.items()}
 
 
 def _of_probabilities(reading: Reading, log_probs: FloatArray, right: Sequence[int]) -> _Read:
@@ -549,7 +514,8 @@ def _of_probabilities(reading: Reading, log_probs: FloatArray, right: Sequence[i
     mean, one, nothing = among.mean(axis=2), np.ones((n, persons)), np.zeros((n, persons))
     best = (mean == mean.max(axis=-1, keepdims=True)).reshape(-1, number)
     hits = (best[np.arange(len(best)), right] / best.sum(axis=1)).reshape(n, persons)
-    return _Read(mean[..., reading.favourable], one, nothing, mass.mean(axis=2), hits, nothing, one)
+    found = {"score": mean[..., reading.favourable], "readable": mass.mean(axis=2), "right": hits}
+    return {**found, "answered": one, "refused": nothing, "length": nothing, "replies": one}
 
 
 def _scores(
@@ -631,12 +597,6 @@ def _grouped(body: PairedBody, values: FloatArray) -> FloatArray:
     return np.asarray(np.add.reduceat(values, starts, axis=1), dtype=np.float64)
 
 
-def _pooled(body: PairedBody, read: _Read, name: str) -> tuple[FloatArray, FloatArray]:
-    """Return the sum of a value and the number of replies that have one, by unit and group."""
-    over = {"score": read.answered}.get(name, read.replies)
-    return _grouped(body, getattr(read, name)), _grouped(body, over)
-
-
 def _ratio(sums: FloatArray, counts: FloatArray) -> FloatArray:
     return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
 
@@ -653,16 +613,17 @@ def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str,
     }
     uncut = written and check_of(text for texts in answer.content.texts for text in texts).is_uncut
     for name in [name for name in _GROUPS.values if not (uncut and name == "length")] if written else ("score",):
-        items |= _GROUPS.items(name, _ratio(*(add_rows(sums, codes) for sums in _pooled(body, read, name))))
+        over = "answered" if name == "score" else "replies"
+        items |= _GROUPS.items(name, _ratio(*(add_rows(_grouped(body, read[key]), codes) for key in (name, over))))
     shares = {
-        name: _ratio(add_rows(getattr(read, name).sum(axis=1), codes), add_rows(read.replies.sum(axis=1), codes))
+        name: _ratio(*(add_rows(read[key].sum(axis=1), codes) for key in (name, "replies")))
         for name in ("readable", "refused")
     }
     items |= shares if written else {"readable": shares["readable"]}
     reason = cannot_read(shares["readable"], options["floor"], written)
     if body.reading.kind == _PRONOUN:
         with_pronoun = _ratio(
-            *(add_rows(_grouped(body, sums), codes) for sums in (read.score + read.right, read.replies))
+            *(add_rows(_grouped(body, sums), codes) for sums in (read["score"] + read["right"], read["replies"]))
         )
         items |= {**_GROUPS.items(_PRONOUN, with_pronoun), _WITH: with_pronoun.mean(axis=1)}
         reason = reason or _too_few(body.groups, with_pronoun.mean(axis=0), options["floor"])
@@ -692,10 +653,7 @@ def _ask_controls(
 ) -> str:
     """Add the controls to the items, and return why the system cannot do the task; empty if it can."""
     read = _read(body, options, answer, {}, body.controls)
-    right, share = (
-        read.right.sum(axis=1) / read.replies.sum(axis=1),
-        read.refused.sum(axis=1) / read.replies.sum(axis=1),
-    )
+    right, share = (read[name].sum(axis=1) / read["replies"].sum(axis=1) for name in ("right", "refused"))
     chance = 1 / len(body.reading.options) if body.reading.options else 0.0
     items |= {
         "control": np.asarray([body.controls[number].text for number in _numbers(answer).tolist()], dtype=np.str_),
