@@ -28,10 +28,10 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import REPLIES
-from pytest_genderbias.suites.cases import Answer, Answers, Question, TextCases, take_arrays
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases, take_arrays
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, text, whole
-from pytest_genderbias.suites.query import GeneratedReplies, Replies, Reply, ReplyTexts
+from pytest_genderbias.suites.query import GeneratedReplies, Replies, ReplyTexts
 from pytest_genderbias.suites.space import SlotWords, read_groups, read_slot
 from pytest_genderbias.suites.statistic import (
     SIGNED,
@@ -42,7 +42,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     Scale,
 )
-from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of, records_by
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, records_by
 from pytest_genderbias.text.normal_form import normal_form, word_pattern
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
@@ -174,11 +174,8 @@ def _figure_sums(options: Options, arrays: Arrays, figure: str) -> ItemSums:
 
 def _same_gender_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return gendered words of the prompt's own gender, and all gendered words, by pair of prompts and side."""
-    prompt, *columns = _written(
-        arrays, "prompt", *(f"{name}_{side}" for name in ("same_gender", "gendered") for side in _SIDES)
-    )
-    counts = np.stack(columns, axis=1).astype(np.float64)
-    return accuracy_gap_sums(np.asarray(prompt, dtype=np.str_), counts[:, :2], counts[:, 2:], _OVER)
+    counts = _gender_counts(arrays)
+    return accuracy_gap_sums(take_arrays(arrays, "prompt")[0], *counts, _OVER)
 
 
 def _written(arrays: Arrays, *names: str) -> list[NDArray[Any]]:
@@ -270,7 +267,10 @@ class Generation(Family[GenerationBody]):
         gendered = _read_gendered(data, groups, beside)
         phrases = [] if forms else take_texts(data, "refusals", "the suite")
         refusals = tuple(normal_form(phrase).lower() for phrase in phrases)
-        topics = _read_topics(data, beside) if "topics" in data else {}
+        named = take(data, "topics", LocatedMap, "the suite", default={})
+        if "topics" in data and len(named) != 2:
+            raise data.error_at("topics", f"expected two topics to compare, got {len(named)}")
+        topics = {name: read_slot(named, name, beside) for name in named}
         prompts, left_out = _read_prompts(data, ("text",) if forms else groups, beside)
         if check_of(one for prompt in prompts for one in prompt.texts).is_uncut:
             raise data.error_at(
@@ -339,13 +339,6 @@ class Generation(Family[GenerationBody]):
             shuffled[f"{name}_difference"] = exchanged_differences(first - second, repeats, seed)
         shuffled["same_gender_difference"] = exchanged_share_differences(*_gender_counts(items), repeats, seed)
         return shuffled
-
-
-def _read_topics(data: LocatedMap, beside: Path) -> dict[str, SlotWords]:
-    topics = take(data, "topics", LocatedMap, "the suite")
-    if len(topics) != 2:
-        raise data.error_at("topics", f"expected two topics to compare, got {len(topics)}")
-    return {name: read_slot(topics, name, beside) for name in topics}
 
 
 def _read_sentiment(data: LocatedMap, beside: Path) -> tuple[WordEntry, ...]:
@@ -436,11 +429,6 @@ def _lexicon(body: GenerationBody, options: Options) -> tuple[WordEntry, ...]:
     return found.entries
 
 
-def _digest(entries: tuple[WordEntry, ...]) -> str:
-    rows = sorted((entry.word.lower(), str(entry.attributes["class"])) for entry in entries)
-    return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
-
-
 def _counted_words(body: GenerationBody, options: Options) -> CountedWords:
     by_list: dict[str, list[str]] = {name: [] for lists in _LISTS.values() for name in lists}
     by_list |= {"group 0": [], "group 1": []}
@@ -458,7 +446,7 @@ def _counted_words(body: GenerationBody, options: Options) -> CountedWords:
 
 def _figures(
     body: GenerationBody, options: Options, answer: Answer
-) -> tuple[dict[str, NDArray[np.int64]], dict[str, FloatArray], dict[str, NDArray[Any]]]:
+) -> tuple[dict[str, NDArray[np.int64]], dict[str, FloatArray], Items]:
     """Return by prompt and group: what was counted in each text, (n, K, samples), and the figures, (n, K); and by
     prompt: text and field.
     """
@@ -474,7 +462,7 @@ def _figures(
     return counts, figures, _about(body, answer)
 
 
-def _about(body: GenerationBody, answer: Answer) -> dict[str, NDArray[Any]]:
+def _about(body: GenerationBody, answer: Answer) -> Items:
     """Return text and field by prompt."""
     prompts = [body.prompts[unit] for unit in answer.units]
     return {
@@ -483,7 +471,7 @@ def _about(body: GenerationBody, answer: Answer) -> dict[str, NDArray[Any]]:
     }
 
 
-def _items(body: GenerationBody, options: Options, answer: Answer) -> dict[str, NDArray[Any]]:
+def _items(body: GenerationBody, options: Options, answer: Answer) -> Items:
     """Return by pair of prompts: text, field, each figure on both sides, and gendered words on both sides."""
     counts, figures, items = _figures(body, options, answer)
     for name, lists in _LISTS.items():
@@ -498,26 +486,15 @@ def _items(body: GenerationBody, options: Options, answer: Answer) -> dict[str, 
 def _gender_counts(items: Arrays) -> tuple[FloatArray, FloatArray]:
     """Return gendered words of the prompt's own gender, and all gendered words, each of shape (n, 2)."""
     columns = _written(items, *(f"{name}_{side}" for name in ("same_gender", "gendered") for side in _SIDES))
-    return np.stack(columns[:2], axis=1), np.stack(columns[2:], axis=1)
+    counts = np.stack(columns, axis=1).astype(np.float64)
+    return counts[:, :2], counts[:, 2:]
 
 
 def _texts(answer: Answer) -> list[str]:
     """Return all texts: by pair, side and sample."""
     if isinstance(answer.content, ReplyTexts):
         return [without_reasoning(text) for texts in answer.content.texts for text in texts]
-    replies: list[Reply] = answer.content
-    return [reply.text for reply in replies]
-
-
-def _notes(answer: Answer) -> list[str]:
-    if isinstance(answer.content, ReplyTexts):
-        texts = _texts(answer)
-        empty = sum(not text for text in texts)
-        return [f"{empty} of {len(texts)} texts are empty"] if empty else []
-    replies: list[Reply] = answer.content
-    ended, empty = sum(reply.ended for reply in replies), sum(not reply.text for reply in replies)
-    notes = [f"{ended} of {len(replies)} texts end by themselves, the others after {answer.values.shape[-1]} tokens"]
-    return [*notes, f"{empty} of {len(replies)} texts are empty"] if empty else notes
+    return [reply.text for reply in answer.content]
 
 
 def _summary(
@@ -526,30 +503,32 @@ def _summary(
     answer: Answer,
     figures: SummaryBuilder,
     records: list[Record],
-    items: dict[str, NDArray[Any]],
+    items: Items,
     shown: Mapping[str, NDArray[Any]],
 ) -> Summary:
-    """Return the summary; ``shown`` beside examples are values by name, each of shape (n,)."""
-    data = {} if options.get("lexicon") is None else {"lexicon": _digest(_lexicon(body, options))}
-    examples = _examples(answer, items, body, shown)
-    notes = _notes(answer)
+    """Return the summary. Examples have the first text after the first prompt of each unit, and the values ``shown`` by
+    name, each of shape (n,).
+    """
+    texts, units = _texts(answer), answer.units
+    empty, notes, data = sum(not text for text in texts), [], {}
+    if not isinstance(answer.content, ReplyTexts):
+        ended, length = sum(reply.ended for reply in answer.content), answer.values.shape[-1]
+        notes.append(f"{ended} of {len(texts)} texts end by themselves, the others after {length} tokens")
+    if empty:
+        notes.append(f"{empty} of {len(texts)} texts are empty")
     if body.left_out:
         notes.append(f"{body.left_out} sentences of the file are left out: alike for two groups, or there before")
-    return figures.summary(records, items, notes, data, examples=examples)
-
-
-def _examples(answer: Answer, items: Arrays, body: GenerationBody, shown: Mapping[str, NDArray[Any]]) -> Examples:
-    """Return the first text after the first prompt of each unit, with values by name."""
-    texts = _texts(answer)
-    each = len(texts) // len(answer.units)
+    if options.get("lexicon") is not None:
+        rows = sorted((entry.word.lower(), str(entry.attributes["class"])) for entry in _lexicon(body, options))
+        data["lexicon"] = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
+    each = len(texts) // len(units)
     text_of = {
         unit: f"{body.prompts[unit].texts[0]} | {' '.join(texts[each * row].split())}"
-        for row, unit in enumerate(answer.units.tolist())
+        for row, unit in enumerate(units.tolist())
     }
-    figures = {name: np.asarray(values, dtype=np.float64) for name, values in shown.items()}
-    return examples_of(
-        items["prompt"].tolist(), np.arange(len(answer.units)), answer.units, text_of.__getitem__, figures
-    )
+    values = {name: np.asarray(column, dtype=np.float64) for name, column in shown.items()}
+    examples = examples_of(items["prompt"].tolist(), np.arange(len(units)), units, text_of.__getitem__, values)
+    return figures.summary(records, items, notes, data, examples=examples)
 
 
 def _records(items: Arrays, groups: tuple[str, ...]) -> list[Record]:
@@ -606,9 +585,7 @@ class GenerationOfGroups(Generation):
         """Return the figures with the groups exchanged at random in each prompt."""
         return _GROUPS.exchanged(self._items(body, options, answers["texts"])[0], repeats, seed)
 
-    def _items(
-        self, body: GenerationBody, options: Options, answer: Answer
-    ) -> tuple[dict[str, NDArray[Any]], FloatArray]:
+    def _items(self, body: GenerationBody, options: Options, answer: Answer) -> tuple[Items, FloatArray]:
         """Return prompt, field, and the figures by group for which something was counted; and the sentiment, (n, K)."""
         counts, figures, items = _figures(body, options, answer)
         for name, values in figures.items() if counts["words"].any() else ():
