@@ -27,7 +27,6 @@ from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, gaps_and
 from pytest_genderbias.statistics.group_gaps import (
     Rate,
     absolute_gap_sum,
-    absolute_gap_sums,
     accuracy,
     balanced_subsample,
     beside_shares,
@@ -84,11 +83,12 @@ from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Rule
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
-_GAP_FIGURES: Mapping[str, GapFigure] = {"rms": "rms", "pearson": "pearson", "slope": "slope"}
+_GAP_FIGURES: tuple[GapFigure, ...] = ("rms", "pearson", "slope", "sum")
 _SHUFFLES = 999  #: Shuffles of the groups for the null control; fewer for large tables.
 _MOST_COUNTS = 20_000_000  #: The largest number of counts in all shuffled tables.
 _MOST_ID_BYTES = 500_000  #: The largest size of the stored ids, so that ids and counts fit into a baseline.
 _NO_ERRORS = "each rate is 0 or 1, which says nothing of its error"
+_BALANCED = "{:,} of {:,} persons after balancing (as many {} as {} in each class); slopes are over all"
 _NO_PROBABILITIES = (
     "the file has no probabilities: add a column probability_LABEL for each label, or use the option output=labels"
 )
@@ -282,7 +282,8 @@ class Bios(Family[None]):
                 unbalanced, *(key for key, statistic in self.statistics.items() if statistic.drawn(options, ""))
             )
         repeats = int(np.clip(_MOST_COUNTS // tables.size, 99, _SHUFFLES))
-        drawn = _null(tables, repeats, seed) | _null_distances(persons, compared, options, repeats, seed)
+        drawn = _null_gaps(persons, compared, ("sum",), repeats, seed)
+        drawn |= _null_distances(persons, compared, options, repeats, seed)
         null = _null_records(figures.values, drawn if tables.any() else {})
         records = [
             *_class_records(tables, persons, groups, "class"),
@@ -293,7 +294,7 @@ class Bios(Family[None]):
         ]
         notes = [
             *([f"{left_out} cases of other groups are left out"] if left_out else ()),
-            *(_balance_notes(persons, compared, groups) if options["balanced"] else ()),
+            *([_BALANCED.format(len(compared), len(persons.ids), *groups)] if options["balanced"] else ()),
             *_share_notes(persons, options),
             *_empty_notes(tables),
             *_null_notes(null),
@@ -308,14 +309,12 @@ class Bios(Family[None]):
         """Return sums, correlations, slopes and distances with the groups shuffled; accuracy knows no groups."""
         persons, _ = _persons(options, next(iter(answers.values())))
         compared, _ = _balanced(persons, options, seed)
-        tables, everybody = persons.tables(compared), persons.tables()
-        size = max(1, _MOST_COUNTS // tables.size)
+        size = max(1, _MOST_COUNTS // persons.tables().size)
         parts = []
         for number, start in enumerate(range(0, repeats, size)):
             some = min(size, repeats - start)
-            lines = _null_lines(tables, everybody, _share_of_classes(persons), some, seed + number)
-            distances = _null_distances(persons, compared, options, some, seed + number)
-            parts.append(lines | _null(tables, some, seed + number) | distances)
+            gaps = _null_gaps(persons, compared, _GAP_FIGURES, some, seed + number)
+            parts.append(gaps | _null_distances(persons, compared, options, some, seed + number))
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
@@ -393,7 +392,11 @@ def _take_gaps(
     groups: Groups,
 ) -> None:
     """Add sum, root mean square and r of the gaps in the balanced data, and their slope in all data."""
-    rate = _RATES[name]
+    rate, few = _RATES[name], "too few classes, or all on a line"
+
+    def line(of: IntArray) -> tuple[FloatArray, FloatArray]:
+        return beside_shares(class_gaps(of, rate, groups), shares)
+
     figures.take(
         f"{name}_gap_sum",
         lambda: absolute_gap_sum(class_gaps(tables, rate, groups)),
@@ -402,16 +405,10 @@ def _take_gaps(
     gaps = gaps_and_variances(*hits_and_trials(tables, rate))
     figures.take(f"{name}_gap_rms", lambda: gap_rms(*gaps), lambda: gap_interval(*gaps, "persons"), _NO_ERRORS)
     figures.take(
-        f"{name}_gap_pearson",
-        lambda: pearson(*beside_shares(class_gaps(tables, rate, groups), shares)),
-        lambda: pearson_interval(*beside_shares(class_gaps(tables, rate, groups), shares), "classes"),
-        "too few classes, or all on a line",
+        f"{name}_gap_pearson", lambda: pearson(*line(tables)), lambda: pearson_interval(*line(tables), "classes"), few
     )
     figures.take(
-        f"{name}_gap_slope",
-        lambda: slope(*beside_shares(class_gaps(everybody, rate, groups), shares)),
-        lambda: slope_interval(*beside_shares(class_gaps(everybody, rate, groups), shares), "classes"),
-        "too few classes, or all on a line",
+        f"{name}_gap_slope", lambda: slope(*line(everybody)), lambda: slope_interval(*line(everybody), "classes"), few
     )
 
 
@@ -424,13 +421,9 @@ def _take_distances(
     elif persons.probabilities is None:
         figures.miss(_NO_PROBABILITIES, *DISTANCES)
     else:
-        take_distances(figures, dict.fromkeys(MEASURES, _probability_table(persons, compared)), _NO_DISTANCE_INTERVAL)
-
-
-def _probability_table(persons: Persons, rows: IntArray) -> FloatArray:
-    """Return the sums of the probabilities of some persons by group and gold class, shape (2, K, R)."""
-    assert persons.probabilities is not None  # the caller looks
-    return probability_tables(persons.probabilities[rows], persons.gold[rows], persons.group[rows], len(persons.labels))
+        p, gold, group = (column[compared] for column in (persons.probabilities, persons.gold, persons.group))
+        table = probability_tables(p, gold, group, len(persons.labels))
+        take_distances(figures, dict.fromkeys(MEASURES, table), _NO_DISTANCE_INTERVAL)
 
 
 def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
@@ -444,18 +437,17 @@ def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
     )
 
 
-def _null_lines(
-    tables: IntArray, everybody: IntArray, shares: FloatArray, repeats: int, seed: int
-) -> dict[str, FloatArray]:
-    """Return root mean squares and correlations, and slopes over all persons, with groups shuffled as :func:`_shuffled`
-    does.
+def _null_gaps(
+    persons: Persons, compared: IntArray, figures: Sequence[GapFigure], repeats: int, seed: int
+) -> NullFigures:
+    """Return figures of the gaps with groups shuffled as :func:`_shuffled` does, slopes over all persons and the others
+    over those that are compared; NaN without cases.
     """
-    null = {}
-    for figure, counts in (("rms", tables), ("pearson", tables), ("slope", everybody)):
-        shuffled = _shuffled(counts, repeats, seed)
+    shares, null = _share_of_classes(persons), {}
+    for figure in figures:
+        shuffled = _shuffled(persons.tables(None if figure == "slope" else compared), repeats, seed)
         for name, rate in _RATES.items():
-            hits, trials = hits_and_trials(shuffled[name], rate)
-            null[f"{name}_gap_{figure}"] = gap_figure(hits, trials, shares, _GAP_FIGURES[figure])
+            null[f"{name}_gap_{figure}"] = gap_figure(*hits_and_trials(shuffled[name], rate), shares, figure)
     return null
 
 
@@ -470,14 +462,6 @@ def _shuffled(tables: IntArray, repeats: int, seed: int) -> dict[str, IntArray]:
         **dict.fromkeys(("tpr", "fpr", "separation"), within_gold),
         **dict.fromkeys(("precision", "sufficiency"), within_predicted),
     }
-
-
-def _null(tables: IntArray, repeats: int, seed: int) -> NullFigures:
-    """Return sums of gaps with shuffled groups; NaN without cases."""
-    if not tables.any():
-        return {f"{name}_gap_sum": np.full(repeats, np.nan) for name in _RATES}
-    shuffled = _shuffled(tables, repeats, seed)
-    return {f"{name}_gap_sum": absolute_gap_sums(shuffled[name], rate) for name, rate in _RATES.items()}
 
 
 def _null_distances(
@@ -576,13 +560,6 @@ def _null_notes(null: Sequence[Record]) -> list[str]:
         + ("larger than by chance" if row["p"] <= 0.05 else "not distinguishable from chance with these data")
         for row in null
         if row["statistic"].endswith("_gap_sum")
-    ]
-
-
-def _balance_notes(persons: Persons, chosen: IntArray, groups: Groups) -> list[str]:
-    return [
-        f"{len(chosen):,} of {len(persons.ids):,} persons after balancing (as many {groups[0]} as {groups[1]} in each"
-        " class); slopes are over all"
     ]
 
 
