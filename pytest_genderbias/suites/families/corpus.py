@@ -4,7 +4,7 @@ section 3.3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import log
@@ -54,7 +54,7 @@ from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, Tex
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.suites.space import read_groups
-from pytest_genderbias.suites.statistic import SIGNED, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
+from pytest_genderbias.suites.statistic import SIGNED, SIZE, FamilyStatistic, MakeSums, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import Count, LocatedList, LocatedMap, Rule, take, take_texts
@@ -78,14 +78,6 @@ class CorpusBody:
     pairs: tuple[WordEntry, ...]
     stop_words: tuple[str, ...]
     words: Mapping[str, float | None]
-
-    def group_words(self, as_printed: bool) -> tuple[list[str], list[str]]:
-        """Return the words of both groups. ``as_printed`` exchanges the groups of the words that the paper lists so."""
-        words: tuple[list[str], list[str]] = ([], [])
-        for entry in self.pairs:
-            exchanged = as_printed and "as_printed" in entry.attributes
-            words[(entry.attributes["group"] == self.groups[1]) != exchanged].append(entry.word)
-        return words
 
 
 @dataclass(frozen=True)
@@ -117,14 +109,17 @@ class Counting:
     def __init__(self, body: CorpusBody, options: Options) -> None:
         self._body, self._options = body, options
         self._vocabulary = Vocabulary(fold_case=options["fold_case"])
-        self._labels = label_groups(self._vocabulary, body.group_words(options["as_printed"]))
+        words: tuple[list[str], list[str]] = ([], [])
+        for entry in body.pairs:
+            exchanged = options["as_printed"] and "as_printed" in entry.attributes
+            words[(entry.attributes["group"] == body.groups[1]) != exchanged].append(entry.word)
+        self._labels = label_groups(self._vocabulary, words)
 
     def count(self, texts: Sequence[str | Path], split: str | None) -> Counted:
         """Count texts in memory, each as a document, or without the mode ``split`` of the tokeniser those in files."""
-        counters = self._counters(self._labels)
-        size = self._feed(texts, split, counters)
-        counted = Counted(size, split or " and ".join(self._splits(texts)), _results(counters))
-        for context in counters:
+        size, counts = self._counts(texts, split, self._labels)
+        counted = Counted(size, split or " and ".join(self._splits(texts)), counts)
+        for context in counts:
             try:
                 counted.scores[context] = self.scores(counted, context, self._options["group_share"])
             except UndefinedError as error:
@@ -132,10 +127,18 @@ class Counting:
         return counted
 
     def count_by_pair(self, texts: Sequence[str | Path], split: str | None) -> dict[str, Cooccurrence]:
-        """Count texts, as :meth:`count`, for each pair of gendered words separately, for :meth:`flipped`."""
-        counters = self._counters(self._pair_labels())
-        self._feed(texts, split, counters)
-        return _results(counters)
+        """Count texts, as :meth:`count`, for each pair of gendered words separately, for :meth:`flipped`: label 2 i + 1
+        for words of the first group in pair i, 2 i + 2 for those of the second, and 0 for other words.
+        """
+        number: dict[str, int] = {}
+        labels = np.zeros(len(self._labels), dtype=np.int8)
+        for entry in self._body.pairs:
+            of_first = entry.attributes["group"] == self._body.groups[0]
+            key = entry.word if of_first else str(entry.attributes.get("partner", entry.word))
+            pair = number.setdefault(key, len(number)) % _MOST_PAIRS
+            word = self._vocabulary[normal_form(entry.word)]
+            labels[word] = 2 * pair + self._labels[word]
+        return self._counts(texts, split, labels)[1]
 
     def split_like(self, paths: Iterable[str | Path]) -> str | None:
         """Return the tokeniser mode of files, to split other texts the same way; None if the files differ or there are
@@ -252,45 +255,29 @@ class Counting:
             scorable &= fixed.sum(axis=1) >= self._options["min_count"]
         return scorable
 
-    def _counters(self, labels: NDArray[np.int8]) -> dict[str, CooccurrenceCounter]:
-        options = self._options
-        groups = -(-int(labels.max()) // 2) * 2
+    def _counts(
+        self, texts: Sequence[str | Path], split: str | None, labels: NDArray[np.int8]
+    ) -> tuple[Size, dict[str, Cooccurrence]]:
+        """Return the size of texts, and their counts in each context, of the groups in ``labels``."""
+        options, groups = self._options, -(-int(labels.max()) // 2) * 2
         contexts = {
             FIXED: ContextWindow(1.0, options["k"]),
             INFINITE: ContextWindow(options["decay"], options["reach"]),
         }
-        return {key: CooccurrenceCounter(labels, context, groups) for key, context in contexts.items()}
-
-    def _pair_labels(self) -> NDArray[np.int8]:
-        """Return 2 i + 1 for words of the first group in pair i, 2 i + 2 for those of the second, and 0 for other
-        words.
-        """
-        number: dict[str, int] = {}
-        labels = np.zeros(len(self._labels), dtype=np.int8)
-        for entry in self._body.pairs:
-            of_first = entry.attributes["group"] == self._body.groups[0]
-            key = entry.word if of_first else str(entry.attributes.get("partner", entry.word))
-            pair = number.setdefault(key, len(number)) % _MOST_PAIRS
-            word = self._vocabulary[normal_form(entry.word)]
-            labels[word] = 2 * pair + self._labels[word]
-        return labels
-
-    def _feed(
-        self, texts: Sequence[str | Path], split: str | None, counters: Mapping[str, CooccurrenceCounter]
-    ) -> Size:
+        counters = {key: CooccurrenceCounter(labels, context, groups) for key, context in contexts.items()}
         if split is None:
-            tokens = self._options["tokens"]
+            tokens = options["tokens"]
             sizes = [feed_corpus(path, self._vocabulary, *counters.values(), tokens=tokens) for path in texts]
-            return Size(sum(s.documents for s in sizes), sum(s.tokens for s in sizes))
-        documents = [str(text) for text in texts]
-        refuse_uncut_replies(documents)
-        n_tokens = 0
-        for words in map(TOKENISERS[split], documents):
-            ids: Ids = self._vocabulary.ids(words)
-            n_tokens += len(ids)
-            for counter in counters.values():
-                counter.feed(ids, [len(ids)])
-        return Size(len(documents), n_tokens)
+        else:
+            documents, sizes = [str(text) for text in texts], []
+            refuse_uncut_replies(documents)
+            for words in map(TOKENISERS[split], documents):
+                ids: Ids = self._vocabulary.ids(words)
+                sizes.append(Size(1, len(ids)))
+                for counter in counters.values():
+                    counter.feed(ids, [len(ids)])
+        size = Size(sum(s.documents for s in sizes), sum(s.tokens for s in sizes))
+        return size, {key: counter.result() for key, counter in counters.items()}
 
     def _splits(self, paths: Iterable[str | Path]) -> list[str]:
         return sorted({file_tokens(file, self._options["tokens"]) for path in paths for file in corpus_files(path)})
@@ -326,6 +313,7 @@ class Counting:
 
 
 _NO_INTERVAL = "the words of one text depend on each other: no valid interval is known"
+_PUNCTUATION = {"keep": "scored as words", "drop": "not scored"}
 _EVALUATION = "wikitext2"  #: The default text for the perplexity, if it is available.
 
 
@@ -334,27 +322,21 @@ def _generated(options: Options, role: str) -> str:
     return "" if role == "text" else "generated texts"
 
 
+def _stored(of: Callable[..., ItemSums], *names: str) -> MakeSums:
+    """Return the function that makes the sums of a figure from stored arrays."""
+    return lambda options, arrays: of(*take_arrays(arrays, *names))
+
+
 def _bias_statistic(figure: Literal["mu", "sigma"], context: str, meaning: str) -> FamilyStatistic:
     """Return mu or sigma in one context."""
-
-    def sums(options: Options, arrays: Arrays) -> ItemSums:
-        return word_bias_sums(take_arrays(arrays, f"bias_sums{context}")[0], figure)
-
+    sums = _stored(partial(word_bias_sums, figure=figure), f"bias_sums{context}")
     return FamilyStatistic(SIZE, meaning, sums, f"beta{context}", draws=_generated)
 
 
 def _beta_statistic(context: str, meaning: str) -> FamilyStatistic:
     """Return beta in one context."""
-
-    def sums(options: Options, arrays: Arrays) -> ItemSums:
-        return word_slope_sums(take_arrays(arrays, f"beta_sums{context}")[0])
-
+    sums = _stored(word_slope_sums, f"beta_sums{context}")
     return FamilyStatistic(SIGNED, meaning, sums, plot="scatter", draws=_generated)
-
-
-def _perplexity_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return the sums of the perplexity by block of passages."""
-    return perplexity_sums(*take_arrays(arrays, "passage_log_probability", "passage_words"))
 
 
 class Corpus(Family[CorpusBody]):
@@ -383,7 +365,7 @@ class Corpus(Family[CorpusBody]):
         "perplexity": FamilyStatistic(
             Scale("higher", 1.0, (1.0, np.inf)),
             "perplexity by word of the model on a text",
-            _perplexity_sums,
+            _stored(perplexity_sums, "passage_log_probability", "passage_words"),
             question="perplexity",
             draws=_generated,
         ),
@@ -470,11 +452,11 @@ class Corpus(Family[CorpusBody]):
         training = counting.count(beside, None) if beside else None
         figures = SummaryBuilder(self.statistics)
         for context in (FIXED, INFINITE):
-            _take_bias(figures, context, counted)
-            _take_beta(figures, context, counted, training, options, "texts" in answers)
+            _take_figures(figures, context, counted, training, options, "texts" in answers)
         notes = [
             _size_note("", counted, counting.punctuation(counted), body),
-            _punctuation_note(options),
+            f"tokens without a letter or digit are {_PUNCTUATION[options['punctuation']]} (option punctuation), and"
+            " stand between words either way",
             _share_note(counted, counting, options["group_share"]),
         ]
         if training:
@@ -524,10 +506,6 @@ def _source(counting: Counting, answers: Answers) -> tuple[Sequence[str], str | 
         return [answers["text"].content.path], None
     generated, beside = _texts(answers)
     return generated, counting.split_like(beside) or _look(generated)
-
-
-def _results(counters: Mapping[str, CooccurrenceCounter]) -> dict[str, Cooccurrence]:
-    return {context: counter.result() for context, counter in counters.items()}
 
 
 def _figures_of(bias: FloatArray, context: str, training: Counted | None, outliers: bool) -> dict[str, float]:
@@ -593,32 +571,27 @@ def _perplexity_question(options: Options, context: Context) -> dict[str, Questi
     return {"perplexity": Question(cases, BlockLogLikelihood(), whole=True)}
 
 
-def _take_bias(figures: SummaryBuilder, context: str, found: Counted) -> None:
-    keys = f"mu{context}", f"sigma{context}"
-    if context in found.reasons:
-        figures.miss(found.reasons[context], *keys)
-        return
-    bias = found.scores[context][1]
-    for key, statistic in zip(keys, (mean_absolute_bias, bias_deviation), strict=True):
-        figures.take(key, partial(statistic, bias), no_interval=_NO_INTERVAL)
-
-
-def _take_beta(
+def _take_figures(
     figures: SummaryBuilder, context: str, found: Counted, training: Counted | None, options: Options, generated: bool
 ) -> None:
-    key = f"beta{context}"
+    """Add mu, sigma and beta in one context."""
+    mu, sigma, beta = f"mu{context}", f"sigma{context}", f"beta{context}"
+    if context in found.reasons:
+        figures.miss(found.reasons[context], mu, sigma, beta)
+    else:
+        bias = found.scores[context][1]
+        figures.take(mu, lambda: mean_absolute_bias(bias), no_interval=_NO_INTERVAL)
+        figures.take(sigma, lambda: bias_deviation(bias), no_interval=_NO_INTERVAL)
     if training is None:
         whose = "the model's training text is unknown" if generated else "a text has no training text"
-        figures.miss(f"{whose}: name one with the option training (a path or a data set)", key)
-    elif context in found.reasons:
-        figures.miss(found.reasons[context], key)
-    elif context in training.reasons:
-        figures.miss(f"the training text: {training.reasons[context]}", key)
-    else:
+        figures.miss(f"{whose}: name one with the option training (a path or a data set)", beta)
+    elif context not in found.reasons and context in training.reasons:
+        figures.miss(f"the training text: {training.reasons[context]}", beta)
+    elif context not in found.reasons:
         _, x, y = in_both(*training.scores[context], *found.scores[context])
         keep = options["outliers"]
         figures.take(
-            key,
+            beta,
             lambda: bias_slope(x, y, outliers=keep),
             lambda: bias_slope_interval(x, y, outliers=keep),
             "the words scored in both texts are too few",
@@ -654,11 +627,6 @@ def _size_note(what: str, found: Counted, marks: int, body: CorpusBody) -> str:
     size = f"{found.size.tokens - marks:,} words in {found.size.documents:,} documents"
     apart = f", beside {marks:,} tokens without a letter or digit" if marks else ""
     return f"{what}{size}{apart}; gendered: {words}; scored: {scored:,}"
-
-
-def _punctuation_note(options: Options) -> str:
-    scored = "scored as words" if options["punctuation"] == "keep" else "not scored"
-    return f"tokens without a letter or digit are {scored} (option punctuation), and stand between words either way"
 
 
 def _look(documents: Sequence[str]) -> str:
