@@ -16,7 +16,7 @@ import numpy as np
 from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take, take_texts
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, piece_texts, slots_of
 from pytest_genderbias.text.wordlist import FORMS, WordEntry, load_wordlist
 
@@ -339,6 +339,14 @@ def read_template(
         if piece.name in formed:
             _check_forms(piece, formed[piece.name].entries, f"{file}:{line}: template {brief(text)}")
     return pieces
+
+
+def read_templates(rows: LocatedList, slots: set[str], blank: bool = False) -> list[tuple[str, tuple[Piece, ...]]]:
+    """Parse each template of a list; return its text and its pieces. Arguments as of :func:`read_template`."""
+    return [
+        (str(row), read_template(row, rows.file, line, slots, blank))
+        for row, line in zip(rows, rows.lines, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

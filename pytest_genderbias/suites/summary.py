@@ -142,6 +142,16 @@ def text_of_pair(segments: Sequence[str], between: str) -> str:
 Record = dict[str, Any]  #: a row of a table of the suite's own
 
 
+def rows_of(columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> list[Record]:
+    """Return a record for each row of some columns of one length.
+
+    >>> rows_of({"word": ["nurse", "pilot"], "bias": np.array([0.5, -0.1])})
+    [{'word': 'nurse', 'bias': 0.5}, {'word': 'pilot', 'bias': -0.1}]
+    """
+    rows = zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
 def records_by(
     items: Mapping[str, NDArray[np.generic]],
     slices: Sequence[str],

@@ -14,7 +14,6 @@ import numpy as np
 
 from pytest_genderbias.datasets.mentions import with_determiner
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answers, Question, Spans, TextCases
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     NEEDS,
@@ -25,19 +24,17 @@ from pytest_genderbias.suites.families.shared.asked_pronouns import (
     scorer_note,
 )
 from pytest_genderbias.suites.families.shared.occupations import (
-    bias_figures,
-    bias_records,
     bias_statistics,
-    examples_of_versions,
+    bias_summary,
     scores_by_group,
     shuffled_biases,
 )
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option
-from pytest_genderbias.suites.space import SlotWords, read_slot, read_template, read_two_groups, read_word_of_each
+from pytest_genderbias.suites.space import SlotWords, read_slot, read_templates, read_two_groups, read_word_of_each
 from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Summary
-from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap
 from pytest_genderbias.text.template import Piece, Word, piece_texts
 
 OCCUPATION, PRONOUN = "occupation", "pronoun"
@@ -75,8 +72,7 @@ class CorefOccupation(Family[CorefOccupationBody]):
         """Read groups, their pronouns, occupations and templates."""
         groups = read_two_groups(data, ("male", "female"))
         pronouns = read_word_of_each(data, "pronouns", groups)
-        rows = take(data, "templates", LocatedList, "the suite")
-        templates = read_template_sets(data, _parse(rows), _parse)
+        templates = read_template_sets(data, "templates", _parse)
         return CorefOccupationBody(groups, pronouns, read_slot(data, OCCUPATION, beside), templates)
 
     def asks_gender(self, body: CorefOccupationBody, options: Options) -> bool:
@@ -100,29 +96,20 @@ class CorefOccupation(Family[CorefOccupationBody]):
 
     def summarise(self, body: CorefOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
-        answer = answers["cases"]
-        templates = body.templates.of(options["templates"])
+        answer, words = answers["cases"], body.occupation.words()
+        templates = [text for text, _ in body.templates.of(options["templates"])]
         scores = scores_by_group(answer, len(templates))
-        bias = score_bias(scores[:, :, 0], scores[:, :, 1])
-        words = body.occupation.words()
         labels = [words[unit].label for unit in answer.units]
-        records = bias_records(labels, bias, scores.mean(axis=1), body.groups)
         notes = [scorer_note(answer.cases), "raw scores: compare them only within one model and its mitigated versions"]
-        items = {"occupation": np.asarray(labels), "bias": bias}
-        by_template = {
-            "template": np.asarray([text for text, _ in templates]),
-            "template_difference": scores[:, :, 0] - scores[:, :, 1],
-        }
-        examples = examples_of_versions(labels, answer, scores, body.groups, "score")
-        return bias_figures(self.statistics, bias).summary(
-            records, items, notes, unstored=by_template, examples=examples
-        )
+        means = scores.mean(axis=1)
+        return bias_summary(self.statistics, answer, labels, scores, means, body.groups, templates, "score", notes)
 
     def null(
         self, body: CorefOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
     ) -> NullFigures:
         """Return AOB and signed AOB after the groups were exchanged at random."""
-        return shuffled_biases(answers["cases"], len(body.templates.of(options["templates"])), repeats, seed)
+        scores = scores_by_group(answers["cases"], len(body.templates.of(options["templates"])))
+        return shuffled_biases(scores, repeats, seed)
 
 
 def _parse(rows: LocatedList) -> list[tuple[str, tuple[Piece, ...]]]:
@@ -131,10 +118,7 @@ def _parse(rows: LocatedList) -> list[tuple[str, tuple[Piece, ...]]]:
     Raises:
         DataFileError: one does not have each slot once.
     """
-    templates = [
-        (str(row), read_template(row, rows.file, line, {OCCUPATION, PRONOUN}))
-        for row, line in zip(rows, rows.lines, strict=True)
-    ]
+    templates = read_templates(rows, {OCCUPATION, PRONOUN})
     for (_, pieces), line in zip(templates, rows.lines, strict=True):
         if sorted(piece.slot for piece in pieces if piece.slot and not piece.article) != [OCCUPATION, PRONOUN]:
             raise DataFileError(f"{rows.file}:{line}: a template should have each slot once")

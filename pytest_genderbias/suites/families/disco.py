@@ -48,11 +48,11 @@ from pytest_genderbias.suites.space import (
     Template,
     read_groups,
     read_slot,
-    read_template,
+    read_templates,
 )
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedMap
 from pytest_genderbias.text.template import Piece
 
 _NO_INTERVAL = (
@@ -107,14 +107,6 @@ def _shuffled_groups(which: str) -> FamilyStatistic:
     )
 
 
-def _parse(rows: LocatedList) -> tuple[tuple[str, tuple[Piece, ...]], ...]:
-    """Return the templates of a list."""
-    return tuple(
-        (str(text), read_template(text, rows.file, line, {"person"}, blank=True))
-        for text, line in zip(rows, rows.lines, strict=True)
-    )
-
-
 def _by_name(names: NDArray[np.str_], group_of: IntArray) -> NDArray[np.intp]:
     """Return the positions of the persons in alphabetical order, so that shuffles do not depend on the order of the
     word list.
@@ -160,11 +152,10 @@ class DisCo(Family[DiscoBody]):
                     f" {entry.attributes.get('group')!r}, expected one of {', '.join(groups)}; set its group in the"
                     " word list, or exclude it with 'where'",
                 )
-        items = take(data, "templates", LocatedList, "the suite")
-        parsed = _parse(items)
-        if len(set(items)) != len(items):
+        templates = read_template_sets(data, "templates", partial(read_templates, slots={"person"}, blank=True))
+        if len(set(templates.first)) != len(templates.first):
             raise data.error_at("templates", "duplicate template; expected each once")
-        return DiscoBody(groups, person, read_template_sets(data, parsed, _parse))
+        return DiscoBody(groups, person, templates)
 
     def asks_gender(self, body: DiscoBody, options: Options) -> bool:
         """Return whether persons are named by words of women and men, and not by names."""

@@ -17,13 +17,11 @@ from pytest_genderbias.statistics.group_deviations import (
     root_of_mean_interval,
     squared_deviations,
 )
-from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.families.shared.occupations import (
-    bias_figures,
-    bias_records,
     bias_statistics,
+    bias_summary,
     examples_of_versions,
     scores_by_group,
     shuffled_biases,
@@ -44,7 +42,7 @@ from pytest_genderbias.suites.space import (
 )
 from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
-from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap
 from pytest_genderbias.text.template import Piece
 
 #: A prefix in the version of each group: its text and its pieces.
@@ -106,9 +104,8 @@ class LmOccupation(Family[LmOccupationBody]):
         """Read groups, occupations and prefixes."""
         groups = read_groups(data, ("male", "female"))
         occupation = read_slot(data, "occupation", beside, with_forms=True)
-        rows = take(data, "prefixes", LocatedList, "the suite")
         parse = partial(_parse, groups=groups, occupation=occupation)
-        return LmOccupationBody(groups, occupation, read_template_sets(data, parse(rows), parse))
+        return LmOccupationBody(groups, occupation, read_template_sets(data, "prefixes", parse))
 
     def of_body(self, body: LmOccupationBody) -> LmOccupation:
         """Return the family with the statistics of so many groups."""
@@ -145,26 +142,21 @@ class LmOccupation(Family[LmOccupationBody]):
 
     def summarise(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
-        scores = answers["cases"]
-        space: CaseSpace = scores.cases
-        prefixes = body.prefixes.of(options["templates"])
-        by_prefix = scores_by_group(scores, len(prefixes))
-        bias = score_bias(by_prefix[:, :, 0], by_prefix[:, :, 1])
-        labels = [space.words["occupation"][u].label for u in scores.units]
-        means = [[float(of_occupation[:, k].mean()) for k in (0, 1)] for of_occupation in by_prefix]
-        return bias_figures(self.statistics, bias).summary(
-            bias_records(labels, bias, means, (body.groups[0], body.groups[1])),
-            {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
-            examples=examples_of_versions(labels, scores, by_prefix, body.groups),
-            unstored={
-                "template": np.asarray([prefix[body.groups[0]][0] for prefix in prefixes]),
-                "template_difference": by_prefix[:, :, 0] - by_prefix[:, :, 1],
-            },
-        )
+        answer = answers["cases"]
+        scores = self._scores(body, options, answer)
+        labels = [answer.cases.words["occupation"][unit].label for unit in answer.units]
+        templates = [prefix[body.groups[0]][0] for prefix in body.prefixes.of(options["templates"])]
+        means = np.asarray([[of_group.mean() for of_group in of_occupation.T] for of_occupation in scores])
+        summary = bias_summary(self.statistics, answer, labels, scores, means, body.groups, templates)
+        summary.items["by_prefix"] = scores.astype(np.float32)
+        return summary
 
     def null(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return AOB and signed AOB after the groups were exchanged at random."""
-        return shuffled_biases(answers["cases"], len(body.prefixes.of(options["templates"])), repeats, seed)
+        return shuffled_biases(self._scores(body, options, answers["cases"]), repeats, seed)
+
+    def _scores(self, body: LmOccupationBody, options: Options, answer: Answer) -> FloatArray:
+        return scores_by_group(answer, len(body.prefixes.of(options["templates"])), len(body.groups))
 
 
 _OVER = "occupations"
@@ -213,6 +205,3 @@ class LmOccupationOfGroups(LmOccupation):
         """Return the figures after exchanges of the groups."""
         values = exchanged_deviations(self._scores(body, options, answers["cases"]), repeats, seed)
         return dict(zip(self.statistics, values, strict=True))
-
-    def _scores(self, body: LmOccupationBody, options: Options, answer: Answer) -> FloatArray:
-        return scores_by_group(answer, len(body.prefixes.of(options["templates"])), len(body.groups))

@@ -263,7 +263,8 @@ class Nli(Family[NliBody]):
             )
         subjects = ((first - second).pop(), (second - first).pop())
         shared = tuple(name for name in slots if name not in subjects)
-        templates = read_template_sets(data, [sentences], partial(_parse_all, slots=slots, subjects=subjects))
+        parse = partial(_parse_all, slots=slots, subjects=subjects)
+        templates = read_template_sets(data, KEY, parse, [sentences])
         return NliBody(templates, slots, subjects, shared, _read_combine(data, shared, slots), read_controls(data))
 
     def asks(self, body: NliBody) -> tuple[str, ...]:

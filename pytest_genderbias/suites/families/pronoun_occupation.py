@@ -27,6 +27,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
     examples_of_versions,
     line_statistics,
     line_sums,
+    records_of_groups,
     scores_by_group,
     take_line,
 )
@@ -45,9 +46,9 @@ from pytest_genderbias.suites.space import (
     read_template,
 )
 from pytest_genderbias.suites.statistic import SIGNED, FamilyStatistic, FloatArray, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder, rows_of
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap
 from pytest_genderbias.text.template import Piece, Word
 
 OCCUPATION, PRONOUN = "occupation", "pronoun"
@@ -136,10 +137,9 @@ class PronounOccupation(Family[PronounOccupationBody]):
     def read(self, data: LocatedMap, beside: Path) -> PronounOccupationBody:
         """Read groups, their pronouns, occupations with shares, and frames."""
         groups = read_groups(data, ("female", "male"))
-        rows = take(data, "templates", LocatedList, "the suite")
         occupation, share = read_slot_with_share(data, OCCUPATION, beside, with_forms=PRONOUN not in data)
         parse = _parse if PRONOUN in data else partial(_parse_formed, groups=groups, occupation=occupation)
-        frames = read_template_sets(data, parse(rows), parse)
+        frames = read_template_sets(data, "templates", parse)
         forms = {frame.form for frame in (*frames.first, *frames.paraphrases)}
         pronouns = tuple(_pronoun(data, beside, group, forms) for group in groups) if PRONOUN in data else ()
         return PronounOccupationBody(groups, pronouns, occupation, share, frames)
@@ -189,16 +189,28 @@ class PronounOccupation(Family[PronounOccupationBody]):
     def summarise(self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the log ratios of the two groups of occupations, and with the share; intervals over occupations."""
         answer = answers["cases"]
-        space: CaseSpace = answer.cases
         by_frame = self._scores(body, answer)
         share, ratio = body.shares()[answer.units], score_bias(by_frame[:, :, 0], by_frame[:, :, 1])
-        labels = [space.words[OCCUPATION][unit].label for unit in answer.units]
-        return _figures(share, ratio).summary(
-            _records(labels, share, ratio, by_frame.mean(axis=1), (body.groups[0], body.groups[1])),
+        labels, first = [answer.cases.words[OCCUPATION][unit].label for unit in answer.units], _in_first(share)
+        figures = SummaryBuilder(self.statistics)
+        figures.take(
+            "mean_difference",
+            lambda: group_contrast(ratio, first),
+            lambda: group_contrast_interval(ratio, first, _OVER),
+            _FEW,
+        )
+        take_line(figures, share, ratio, _OVER, _FEW)
+        return figures.summary(
+            records_of_groups(
+                {"occupation": labels, "log_ratio": ratio, "share": share},
+                body.groups,
+                by_frame.mean(axis=1),
+                middle=float(ratio.mean()),
+            ),
             {"occupation": np.asarray(labels), "share": share, "ratio": ratio},
             examples=examples_of_versions(labels, answer, by_frame, body.groups),
             unstored={
-                "template": np.asarray([_label(t) for t in space.templates[:: body.versions]]),
+                "template": np.asarray([_label(t) for t in answer.cases.templates[:: body.versions]]),
                 "template_ratio": by_frame[:, :, 0] - by_frame[:, :, 1],
             },
         )
@@ -223,15 +235,16 @@ class PronounOccupation(Family[PronounOccupationBody]):
 
 
 def _parse(rows: LocatedList) -> list[Frame]:
-    """Return the frames of a list.
-
-    Raises:
-        DataFileError: one does not have the occupation and one form of the pronoun, each once.
-    """
+    """Return the frames of a list. Errors as of :func:`_frame`."""
     return [_frame(row, rows.file, line) for row, line in zip(rows, rows.lines, strict=True)]
 
 
 def _frame(row: object, file: str, line: int) -> Frame:
+    """Return the frame of a template.
+
+    Raises:
+        DataFileError: it does not have the occupation and one form of the pronoun, each once.
+    """
     forms = [form for form in FORMS if isinstance(row, str) and f"{{{form}}}" in row]
     if len(forms) != 1:
         raise DataFileError(f"{file}:{line}: template {brief(row)} should have one form of the pronoun: {_SLOTS}")
@@ -285,37 +298,6 @@ def _pronoun(data: LocatedMap, beside: Path, group: str, forms: set[str]) -> dic
     return {form: str(text) for form, text in known.items()}
 
 
-def _figures(share: FloatArray, ratio: FloatArray) -> SummaryBuilder:
-    """Return the three figures with intervals over occupations."""
-    figures = SummaryBuilder(PronounOccupation.statistics)
-    first = _in_first(share)
-    figures.take(
-        "mean_difference",
-        lambda: group_contrast(ratio, first),
-        lambda: group_contrast_interval(ratio, first, _OVER),
-        _FEW,
-    )
-    take_line(figures, share, ratio, _OVER, _FEW)
-    return figures
-
-
-def _records(
-    labels: list[str], share: FloatArray, ratio: FloatArray, means: FloatArray, groups: tuple[str, str]
-) -> list[Record]:
-    """Return a record for each occupation, the farthest from the mean first; ``means`` are its scores by group."""
-    records: list[Record] = [
-        {
-            "occupation": label,
-            "log_ratio": float(b),
-            "share": float(s),
-            "preferred": groups[0] if b > 0 else groups[1] if b < 0 else "neither",
-            **{group: float(mean) for group, mean in zip(groups, of_groups, strict=True)},
-        }
-        for label, b, s, of_groups in zip(labels, ratio, share, means, strict=True)
-    ]
-    return sorted(records, key=lambda record: (-abs(record["log_ratio"] - ratio.mean()), record["occupation"]))
-
-
 def _label(template: Template) -> str:
     """Return a template as a text with its slots."""
     (pieces,) = template.segments
@@ -354,10 +336,8 @@ class PronounOccupationOfGroups(PronounOccupation):
             figures.miss(str(error))
             return figures.summary([], items)
         _GROUPS.take(figures, items)
-        occupations: list[Record] = [
-            {"slice": "occupation", "value": label, "share": float(s), **dict(zip(body.groups, row, strict=True))}
-            for label, s, row in zip(labels, share, scores.tolist(), strict=True)
-        ]
+        by_group = dict(zip(body.groups, scores.T, strict=True))
+        occupations = rows_of({"slice": [OCCUPATION] * len(labels), "value": labels, "share": share, **by_group})
         records = [*_GROUPS.records(items, body.groups), *sorted(occupations, key=lambda row: -row["share"])]
         return figures.summary(records, items, examples=examples_of_versions(labels, answer, by_frame, body.groups))
 

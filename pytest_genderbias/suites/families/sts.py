@@ -26,7 +26,12 @@ from pytest_genderbias.statistics.inference.intervals import clustered_mean_inte
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases, take_arrays
-from pytest_genderbias.suites.families.shared.occupations import line_statistics, line_sums, take_line
+from pytest_genderbias.suites.families.shared.occupations import (
+    line_statistics,
+    line_sums,
+    records_of_groups,
+    take_line,
+)
 from pytest_genderbias.suites.families.shared.paraphrases import (
     BOTH,
     KEY,
@@ -44,13 +49,13 @@ from pytest_genderbias.suites.space import (
     SlotWords,
     Template,
     read_slot_with_share,
-    read_template,
+    read_templates,
     read_two_groups,
     read_word_of_each,
 )
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, text_of_pair
-from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder, examples_of, text_of_pair
+from pytest_genderbias.text.schema import LocatedMap
 from pytest_genderbias.text.template import Piece, Word, parse_template
 
 PERSON, PROFESSION = "person", "profession"
@@ -137,8 +142,9 @@ class Sts(Family[StsBody]):
         groups = read_two_groups(data, ("female", "male"))
         persons = read_word_of_each(data, "persons", groups)
         profession, share = read_slot_with_share(data, "profession", beside)
-        rows = take(data, "templates", LocatedList, "the suite")
-        templates = read_template_sets(data, _parse(rows), _parse)
+        templates = read_template_sets(
+            data, "templates", lambda rows: [text for text, _ in read_templates(rows, {PERSON})]
+        )
         return StsBody(groups, persons, profession, share, templates)
 
     def asks_gender(self, body: StsBody, options: Options) -> bool:
@@ -178,19 +184,10 @@ class Sts(Family[StsBody]):
         )
         _take_accuracy(figures, answers.get("accuracy"))
         labels = [space.words[PROFESSION][i].label for i in seen]
-        records: list[Record] = [
-            {
-                "profession": label,
-                "difference": float(b),
-                "preferred": body.groups[0] if b > 0 else body.groups[1] if b < 0 else "neither",
-                "women_share": float(s),
-                **{group: float(v) for group, v in zip(body.groups, values, strict=True)},
-            }
-            for label, b, s, values in zip(labels, bias, share, by_group, strict=True)
-        ]
         items = {"profession": np.asarray(labels), "difference": bias, "share": share, "n": n}
         items |= _accuracy_items(answers.get("accuracy"))
-        shown = sorted(records, key=lambda r: (-abs(r["difference"]), r["profession"]))
+        of_labels, more = {"profession": labels, "difference": bias.tolist()}, {"women_share": share}
+        records = records_of_groups(of_labels, body.groups, by_group, more)
         examples = examples_of(
             labels,
             profession,
@@ -200,7 +197,7 @@ class Sts(Family[StsBody]):
             ),
             {f"similarity ({group})": scores.values[:, k, 0] for k, group in enumerate(body.groups)},
         )
-        return figures.summary(shown, items, unstored=_by_template(scores, profession, len(seen)), examples=examples)
+        return figures.summary(records, items, unstored=_by_template(scores, profession, len(seen)), examples=examples)
 
     def null(self, body: StsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return r, slope and mean absolute difference of exchanged persons."""
@@ -282,13 +279,6 @@ def _space(body: StsBody, templates: tuple[str, ...]) -> CaseSpace:
     words = {PERSON: tuple(Word.of(word) for word in body.persons), PROFESSION: body.profession.words()}
     axes = (Axis.whole(TEMPLATE, len(templates)), Axis.whole(PROFESSION, len(words[PROFESSION])), Axis.whole(PERSON, 2))
     return CaseSpace(tuple(_template(text) for text in templates), words, axes, unit_axes=2)
-
-
-def _parse(rows: LocatedList) -> list[str]:
-    """Return the templates of a list."""
-    for row, line in zip(rows, rows.lines, strict=True):
-        read_template(row, rows.file, line, {PERSON})
-    return [str(row) for row in rows]
 
 
 def _template(text: str) -> Template:

@@ -30,7 +30,7 @@ from pytest_genderbias.suites.family import Context, Family, Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, FloatArray, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, rows_of
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 
 _NO_INTERVAL = "no valid interval is known for the singular values of a selected list of words"
@@ -197,8 +197,6 @@ def _by_word(
         places = places * (-1.0 if _direction(body, vectors, options) @ full.component < 0 else 1.0)
     except UndefinedError:
         places = places * np.sign(places[np.argmax(np.abs(places))])
-    records: list[Record] = [
-        {"word": word, "along_first_component": float(p)} for word, p in zip(known, places, strict=True)
-    ]
+    records = rows_of({"word": known, "along_first_component": places})
     items = {"word": np.asarray(known), "along_first_component": places, "ratios": np.asarray(full.ratios)}
     return sorted(records, key=lambda r: (-abs(r["along_first_component"]), r["word"])), items

@@ -32,7 +32,7 @@ from pytest_genderbias.suites.family import Context, Family, Option, flag, text,
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, FloatArray, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, rows_of
 from pytest_genderbias.text.schema import LocatedMap, take
 
 #: Data sets with contexts, in the order of the search.
@@ -421,26 +421,21 @@ def _by_word(
     sets: Sets, associations: Mapping[str, FloatArray], contexts: Mapping[str, int] | None = None
 ) -> tuple[list[Record], Items]:
     """Return records, the words farthest from the mean of the targets first, and items."""
-    words = [(word, s.label) for s in _shown(sets) for word in s.words]
+    words, labels = zip(*((word, s.label) for s in _shown(sets) for word in s.words), strict=True)
     values = np.concatenate([associations[s.label] for s in _shown(sets)])
     middle = np.concatenate([associations[sets[role].label] for role in "XY"]).mean()
-    records: list[Record] = [
+    records = rows_of(
         {
-            "word": word,
-            "set": label,
-            "association": float(value),
-            "above_mean": float(value - middle),
-            "nearer_to": sets["A" if value > 0 else "B"].label if value else "neither",
+            "word": words,
+            "set": labels,
+            "association": values,
+            "above_mean": values - middle,
+            "nearer_to": [sets["A" if value > 0 else "B"].label if value else "neither" for value in values],
+            **({} if contexts is None else {"contexts": [contexts[word] for word in words]}),
         }
-        | ({} if contexts is None else {"contexts": contexts[word]})
-        for (word, label), value in zip(words, values, strict=True)
-    ]
-    items = {
-        "word": np.asarray([word for word, _ in words]),
-        "set": np.asarray([label for _, label in words]),
-        "role": np.asarray([s.role for s in _shown(sets) for _ in s.words]),
-        "association": values,
-    }
+    )
+    roles = np.asarray([s.role for s in _shown(sets) for _ in s.words])
+    items = {"word": np.asarray(words), "set": np.asarray(labels), "role": roles, "association": values}
     return sorted(records, key=lambda r: (-abs(r["above_mean"]), r["word"])), items
 
 

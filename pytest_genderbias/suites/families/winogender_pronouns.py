@@ -46,7 +46,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
 from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, rows_of
 
 _OVER = "occupations"
 _SHE_HE = ("female", "male")
@@ -207,17 +207,10 @@ def _records(
     differences with the share of women, as in Rudinger et al. 2018: they remove the influence of the other person.
     """
     mean = likelihoods / np.maximum(n, 1)
-    occupations: list[Record] = [
-        {
-            "slice": "occupation",
-            "value": str(names[i]),
-            "women_share": float(share[i]),
-            "likelihood_female": float(mean[0, i]),
-            "likelihood_male": float(mean[1, i]),
-            "difference": float(mean[0, i] - mean[1, i]),
-        }
-        for i in np.flatnonzero((n[0] > 0) & (n[1] > 0))
-    ]
+    both = (n[0] > 0) & (n[1] > 0)
+    columns = {"value": names, "women_share": share, "likelihood_female": mean[0], "likelihood_male": mean[1]}
+    shown = {name: column[both] for name, column in (columns | {"difference": mean[0] - mean[1]}).items()}
+    occupations = rows_of({"slice": ["occupation"] * int(both.sum()), **shown})
     genders: list[Record] = [
         {
             "slice": "pronoun",

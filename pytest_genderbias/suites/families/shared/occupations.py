@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, distinct, mean_sums
-from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, signed_bias
+from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, score_bias, signed_bias
 from pytest_genderbias.statistics.sums import (
     LineFigure,
     correlation_sums,
@@ -22,9 +23,17 @@ from pytest_genderbias.statistics.sums import (
     template_bias_sums,
     template_line_sums,
 )
-from pytest_genderbias.suites.cases import Answer, take_arrays
+from pytest_genderbias.suites.cases import Answer, Items, take_arrays
 from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Examples, Record, SummaryBuilder, examples_of, text_of_versions
+from pytest_genderbias.suites.summary import (
+    Examples,
+    Record,
+    Summary,
+    SummaryBuilder,
+    examples_of,
+    rows_of,
+    text_of_versions,
+)
 
 _FEW = "the occupations that vary are too few among those scored"
 
@@ -68,9 +77,31 @@ def scores_by_group(answer: Answer, contexts: int, groups: int = 2) -> FloatArra
     return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), contexts, groups), dtype=np.float64)
 
 
-def bias_figures(statistics: Mapping[str, FamilyStatistic], bias: FloatArray) -> SummaryBuilder:
-    """Return AOB and signed AOB with intervals over occupations, from the bias of each occupation."""
-    ones = np.ones(len(bias))
+def bias_summary(
+    statistics: Mapping[str, FamilyStatistic],
+    answer: Answer,
+    labels: Sequence[str],
+    scores: FloatArray,
+    means: FloatArray,
+    groups: Sequence[str],
+    templates: Sequence[str],
+    what: str = "ln P",
+    notes: Sequence[str] = (),
+) -> Summary:
+    """Return AOB and signed AOB with intervals over occupations.
+
+    Args:
+        statistics: of the family.
+        answer: to the question about the occupations.
+        labels: names of the scored occupations.
+        scores: as of :func:`scores_by_group`.
+        means: of the scores of each occupation by group, shape (occupations, 2).
+        groups: names of the two groups.
+        templates: the contexts.
+        what: what a score is.
+        notes: remarks for the reader.
+    """
+    bias, ones = score_bias(scores[:, :, 0], scores[:, :, 1]), np.ones(len(scores))
     figures = SummaryBuilder(statistics)
     figures.take(
         "aggregate_bias",
@@ -81,23 +112,33 @@ def bias_figures(statistics: Mapping[str, FamilyStatistic], bias: FloatArray) ->
     figures.take(
         "signed_bias", lambda: signed_bias(bias), lambda: clustered_mean_interval(bias, ones, "occupations"), _FEW
     )
-    return figures
+    items: Items = {"occupation": np.asarray(labels), "bias": bias}
+    by_template = {"template": np.asarray(templates), "template_difference": scores[:, :, 0] - scores[:, :, 1]}
+    records = records_of_groups({"occupation": labels, "bias": bias}, groups, means)
+    examples = examples_of_versions(labels, answer, scores, groups, what)
+    return figures.summary(records, items, notes, unstored=by_template, examples=examples)
 
 
-def bias_records(
-    labels: Sequence[str], bias: FloatArray, means: Sequence[Sequence[float]], groups: tuple[str, str]
+def records_of_groups(
+    columns: Mapping[str, Sequence[Any] | FloatArray],
+    groups: Sequence[str],
+    means: FloatArray,
+    more: Mapping[str, FloatArray] | None = None,
+    middle: float = 0.0,
 ) -> list[Record]:
-    """Return a record for each occupation, the most biased first; ``means`` are its mean scores by group."""
-    records: list[Record] = [
-        {
-            "occupation": label,
-            "bias": float(b),
-            "preferred": groups[0] if b > 0 else groups[1] if b < 0 else "neither",
-            **{group: float(mean) for group, mean in zip(groups, of_groups, strict=True)},
-        }
-        for label, b, of_groups in zip(labels, bias, means, strict=True)
-    ]
-    return sorted(records, key=lambda record: (-abs(record["bias"]), record["occupation"]))
+    """Return a record for each unit, those farthest from ``middle`` first.
+
+    Args:
+        columns: by name: the labels of the units, their values, and what else is known of them.
+        groups: names of the two groups.
+        means: the mean score of each group, shape (n, 2).
+        more: further columns, after the group that is preferred.
+        middle: the value that others are held against.
+    """
+    label, value, *_ = columns
+    preferred = [groups[0] if b > 0 else groups[1] if b < 0 else "neither" for b in columns[value]]
+    rows = rows_of({**columns, "preferred": preferred, **(more or {}), **dict(zip(groups, means.T, strict=True))})
+    return sorted(rows, key=lambda row: (-abs(row[value] - middle), row[label]))
 
 
 def examples_of_versions(
@@ -117,9 +158,8 @@ def examples_of_versions(
     return examples_of(labels, np.arange(len(labels)), answer.units, partial(text_of_versions, answer.cases), figures)
 
 
-def shuffled_biases(answer: Answer, contexts: int, repeats: int, seed: int) -> NullFigures:
-    """Return AOB and signed AOB after the groups were exchanged at random."""
-    scores = scores_by_group(answer, contexts)
+def shuffled_biases(scores: FloatArray, repeats: int, seed: int) -> NullFigures:
+    """Return AOB and signed AOB after the groups were exchanged at random; ``scores`` as of :func:`scores_by_group`."""
     bias = exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
     return {"aggregate_bias": np.abs(bias).mean(axis=1), "signed_bias": bias.mean(axis=1)}
 

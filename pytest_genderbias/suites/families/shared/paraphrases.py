@@ -59,18 +59,23 @@ class TemplateSets(Generic[TemplateT]):
 
 
 def read_template_sets(
-    data: LocatedMap, first: Sequence[TemplateT], parse: Callable[[LocatedList], Sequence[TemplateT]]
+    data: LocatedMap,
+    key: str,
+    parse: Callable[[LocatedList], Sequence[TemplateT]],
+    first: Sequence[TemplateT] | None = None,
 ) -> TemplateSets[TemplateT]:
-    """Return both sets of templates of a suite file, which need not have a second one.
+    """Read both sets of templates of a suite file, which need not have a second one.
 
     Args:
         data: the suite.
-        first: the templates of the first set.
+        key: of the first set.
         parse: returns the templates of a list, and refuses one that breaks the family's rules.
+        first: the templates of the first set, where they are no list.
 
     Raises:
-        DataFileError: a paraphrase breaks a rule, occurs twice, or is in the first set.
+        DataFileError: a template breaks a rule; a paraphrase occurs twice, or is in the first set.
     """
+    first = parse(take(data, key, LocatedList, "the suite")) if first is None else first
     rows = take(data, KEY, LocatedList, "the suite", default=None)
     if rows is None:
         return TemplateSets(tuple(first))
