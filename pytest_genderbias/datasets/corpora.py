@@ -1,5 +1,5 @@
-"""Corpora as streams of word ids, in bounded memory: plain text or JSON lines, compressed or not, in a file or a
-folder.
+"""Corpora as streams of word ids, passages or contexts of words, in bounded memory: plain text or JSON lines,
+compressed or not, in a file or a folder.
 
 Documents:
 
@@ -12,16 +12,22 @@ Documents:
 Tokens: tokenised text, with spaces around punctuation, ``'s`` and ``n't`` ``like this .``, is split at white space, as
 are ``sentences``. Running text is split by :data:`WORD`. The argument ``tokens`` chooses; by default the beginning of
 each file (its first document) decides.
+
+Contexts of a word are sentences, cut to a window around it. A document may list its sentences. In running text a
+sentence ends at ``.``, ``!`` or ``?`` before a capital letter, except after titles and initials. A paragraph ends at an
+empty line or a heading (``= Title =``), which also ends the sentence.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -30,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.text.normal_form import is_plain, normal_form, word_pattern
+from pytest_genderbias.text.normal_form import NormalText, is_plain, normal_form, word_pattern
 from pytest_genderbias.text.plain_files import expand, is_regular, open_regular, open_unpacked, unreadable
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.unspaced import CutCheck, check_of
@@ -395,3 +401,254 @@ def _blocks(path: Path) -> Iterator[str]:
     except (OSError, EOFError, zlib.error) as error:
         raise unreadable(path, error) from None
     yield rest
+
+
+#: A text and its number of words.
+Passage = tuple[str, int]
+
+
+def read_passages(paths: Sequence[str | Path], most: int, *, size: int = 2000, tokens: str = "auto") -> list[Passage]:
+    """Return the beginning of a corpus as untokenised passages, each with its number of words.
+
+    Words are counted by the tokeniser of :func:`feed_corpus`, so punctuation marks
+    are words. A passage ends with the line (in ``.jsonl``, the document) with which it has ``size`` words, separated by
+    white space.
+
+    Args:
+        paths: Files or folders, as for ``feed_corpus``.
+        most: The number of words in total; the passage that reaches it is the last.
+        size: The smallest number of words of a passage, unless its file ends.
+        tokens: The tokeniser mode, as for ``feed_corpus``.
+
+    Raises:
+        DataFileError: a file is missing, has no words or is not UTF-8; a line is not a document; the text is not cut
+            into words (:mod:`~pytest_genderbias.text.unspaced`).
+    """
+    passages = _first_passages(paths, most, size, tokens)
+    if not passages:
+        raise DataFileError(f"{', '.join(map(str, paths))}: no words; expected a text")
+    check_of(text for text, _ in passages).refuse(", ".join(map(str, paths)), DataFileError)
+    return passages
+
+
+def _first_passages(paths: Sequence[str | Path], most: int, size: int, tokens: str) -> list[Passage]:
+    passages: list[Passage] = []
+    for path in paths:
+        for file in corpus_files(path):
+            for passage in _passages(file, min(size, most), tokens):
+                passages.append(passage)
+                if sum(words for _, words in passages) >= most:
+                    return passages
+    return passages
+
+
+def _passages(file: Path, size: int, tokens: str) -> Iterator[Passage]:
+    split = TOKENISERS[file_tokens(file, tokens)]
+    parts: list[str] = []
+    words = 0
+    for part in _parts(file):
+        parts.append(part)
+        words += len(part.split())
+        if words >= size:
+            yield from _passage(parts, split)
+            parts, words = [], 0
+    yield from _passage(parts, split)
+
+
+def _passage(parts: list[str], split: Tokenise) -> Iterator[Passage]:
+    text = "".join(parts)
+    words = len(split(text))
+    if words:
+        yield text, words
+
+
+def _parts(file: Path) -> Iterator[str]:
+    """Yield the lines with their line ends, or the documents of a ``.jsonl`` file."""
+    if not has_documents(file):
+        yield from (line + "\n" for _, line in read_lines(file))
+        return
+    for document in read_documents(file):
+        yield joined(document) + "\n" * isinstance(document, str)
+
+
+def corpus_sha256(paths: Sequence[str | Path]) -> str:
+    """Return the SHA-256 of the bytes of all files of a corpus, in their order. File names do not count.
+
+    Raises:
+        DataFileError: a file is missing or cannot be read.
+    """
+    digest = hashlib.sha256()
+    for file in (file for path in paths for file in corpus_files(path)):
+        try:
+            with open_regular(file) as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
+        except OSError as error:
+            raise unreadable(file, error) from None
+    return digest.hexdigest()
+
+
+_END = re.compile(
+    r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\b[A-Z]\.)"
+    r"\s+(?=[\"'“‘(`]*[A-Z])"
+)
+_HEADING = re.compile(r"\s*=+ .+ =+\s*")
+_WORD = r"[\w]+(?:[-'’][\w]+)*"
+_LONGEST = 1 << 16  #: Characters of a paragraph; a longer one is split at the end of a line.
+
+
+@dataclass(frozen=True)
+class WordContext:
+    """A text with the position of a word in it: characters [start, stop)."""
+
+    text: str
+    start: int
+    stop: int
+
+
+@dataclass
+class ContextSample:
+    """A random sample of the contexts of a word. ``total`` is the number of contexts in the corpus."""
+
+    drawn: list[WordContext] = field(default_factory=list)
+    total: int = 0
+
+
+def draw_contexts(
+    path: str | Path, words: Collection[str], *, most: int = 200, window: int = 9, seed: int = 0
+) -> dict[str, ContextSample]:
+    """Sample contexts of words from a corpus.
+
+    The corpus is read once, in memory that does not grow with it. A word occurs in a sentence if the case is equal and
+    no letter, digit or hyphen is next to it: "John's" contains "John"; "bill" and "Bill-like" do not contain "Bill".
+    Words are matched in their normal form (:mod:`~pytest_genderbias.text.normal_form`), and the contexts keep their
+    characters. A sentence is one context of a word, at the first occurrence.
+
+    Args:
+        path: A file, or a folder of files, as for :func:`feed_corpus`.
+        words: The words; a word may contain spaces.
+        most: The largest number of contexts for a word, sampled uniformly from all its contexts.
+        window: The number of words of a context, the word included; it is centred on the word where the sentence
+            allows.
+        seed: The seed of the sample. The sample of a word does not depend on the other words.
+
+    Returns:
+        The sample of each word, which is empty if the word does not occur.
+
+    Raises:
+        DataFileError: as :func:`feed_corpus`, also of a text that is not cut into
+            words.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "two.txt")
+    ...     _ = file.write_text("In spring old Bill, the baker, paid the bill. Bill's shop was full.")
+    ...     sample = draw_contexts(file, ["Bill"], window=3)["Bill"]
+    >>> [(context.text, context.text[context.start : context.stop]) for context in sample.drawn]
+    [('old Bill, the', 'Bill'), ("Bill's shop was", 'Bill')]
+    """
+    samples = {word: ContextSample() for word in words}
+    generators = {word: np.random.default_rng([seed, zlib.crc32(word.encode())]) for word in samples}
+    word_of = {" ".join(normal_form(word).split()): word for word in samples}
+    pattern = _pattern(word_of)
+    check = CutCheck()
+    for sentence in read_sentences(path):
+        check.add(sentence)
+        normal = NormalText(sentence)
+        found = reversed([*word_pattern(pattern, normal.text).finditer(normal.text)])
+        positions = {word_of[" ".join(match[0].split())]: normal.span(*match.span()) for match in found}
+        for word, (start, stop) in positions.items():
+            sample = samples[word]
+            sample.total += 1
+            if len(sample.drawn) < most:
+                sample.drawn.append(_cut(sentence, start, stop, window))
+            elif (index := int(generators[word].integers(sample.total))) < most:
+                sample.drawn[index] = _cut(sentence, start, stop, window)
+    check.refuse(path, DataFileError)
+    return samples
+
+
+def read_sentences(path: str | Path) -> Iterator[str]:
+    """Yield the sentences of a corpus.
+
+    Raises:
+        DataFileError: as :func:`feed_corpus`.
+    """
+    return (sentence for _, sentence in read_document_sentences(path))
+
+
+def read_document_sentences(path: str | Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of a corpus with the number of their document, from 0; empty documents are counted.
+
+    Documents end as in this module's description. An unreadable line is skipped if ``on_broken`` does
+    not raise.
+
+    Raises:
+        DataFileError: as :func:`read_sentences`.
+    """
+    number = -1
+    for file in corpus_files(path):
+        for sentences in _documents(file, on_broken):
+            number += 1
+            yield from ((number, sentence) for sentence in sentences)
+
+
+def _documents(file: Path, on_broken: OnBroken) -> Iterator[Iterable[str]]:
+    """Yield the sentences of each document of a file. Read them before the next document."""
+    if not has_documents(file):
+        for _, lines in groupby(_with_document(read_lines(file, on_broken)), itemgetter(0)):
+            yield _split(line for _, line in lines)
+        return
+    for document in read_documents(file, on_broken):
+        if isinstance(document, str):
+            yield _split(document.splitlines())
+        else:
+            yield (s if isinstance(s, str) else " ".join(s) for s in document)
+
+
+def _with_document(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    number = 0
+    for _, line in lines:
+        number += ends_document(line)
+        yield number, line
+
+
+def _split(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences of running text."""
+    for paragraph in _paragraphs(lines):
+        yield from _END.split(paragraph)
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    paragraph: list[str] = []
+    size = 0
+    for line in lines:
+        ends = not line.strip() or bool(_HEADING.fullmatch(line))
+        if paragraph and (ends or size > _LONGEST):
+            yield " ".join(paragraph)
+            paragraph, size = [], 0
+        if not ends:
+            paragraph.append(line.strip())
+            size += len(line)
+    if paragraph:
+        yield " ".join(paragraph)
+
+
+def _pattern(words: Collection[str]) -> str:
+    """Return a pattern of the words, longer ones first, so that "human being" does not match as "human"."""
+    longest = sorted(words, key=lambda word: (-len(word), word))
+    any_of = "|".join(r"\s+".join(map(re.escape, word.split())) for word in longest)
+    return rf"(?<![\w])(?<![\w]-)(?:{any_of})(?!-?[\w])"
+
+
+def _cut(sentence: str, start: int, stop: int, window: int) -> WordContext:
+    """Return ``window`` words around the characters [start, stop), with the punctuation at the ends of the sentence."""
+    spans = [match.span() for match in word_pattern(_WORD, sentence).finditer(sentence)]
+    inside = [i for i, (a, b) in enumerate(spans) if a < stop and b > start]
+    before = (window - len(inside)) // 2
+    first = max(0, min(inside[0] - before, len(spans) - window))
+    last = max(inside[-1] + 1, min(len(spans), first + window))
+    first = min(first, inside[0])
+    left = 0 if first == 0 else spans[first][0]
+    right = len(sentence) if last == len(spans) else spans[last - 1][1]
+    return WordContext(sentence[left:right], start - left, stop - left)

@@ -18,9 +18,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pytest_genderbias.datasets.corpora import corpus_sha256
 from pytest_genderbias.datasets.files import column_names, read_json, read_objects, read_rows
 from pytest_genderbias.datasets.item_results import Results, cell, keys_of
-from pytest_genderbias.datasets.passages import corpus_sha256
 from pytest_genderbias.datasets.stored_replies import StoredAnswers
 from pytest_genderbias.errors import DataFileError, ModelError, SettingError, installing
 from pytest_genderbias.models.model import Model

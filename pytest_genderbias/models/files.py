@@ -68,7 +68,7 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         ModelError, DataFileError: the file breaks a rule of its format.
     """
     from pytest_genderbias.datasets.coreference_output import read_coreference_output
-    from pytest_genderbias.datasets.passages import corpus_sha256
+    from pytest_genderbias.datasets.corpora import corpus_sha256
     from pytest_genderbias.datasets.stored_replies import read_stored_answers
     from pytest_genderbias.models.predictions import Predictions, read_predictions
     from pytest_genderbias.models.vectors import WordVectors, read_vectors

@@ -12,8 +12,8 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.datasets.corpora import corpus_sha256
 from pytest_genderbias.datasets.files import Row, column_names, place, read_rows, refuse_repeats
-from pytest_genderbias.datasets.passages import corpus_sha256
 from pytest_genderbias.datasets.stored_replies import KEYS as REPLY_KEYS
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.models.roles import CHAT_ANSWERS, CLASS_PREDICTIONS, COREFERENCE_PREDICTIONS, TEXT_REPLIES

@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.datasets.corpora import corpus_sha256
 from pytest_genderbias.datasets.files import place, read_lines
-from pytest_genderbias.datasets.passages import corpus_sha256
 from pytest_genderbias.errors import DataFileError, ModelError, UnknownNameError
 from pytest_genderbias.models.protocols import WORD_VECTORS, Backend
 from pytest_genderbias.text.normal_form import is_plain, normal_form

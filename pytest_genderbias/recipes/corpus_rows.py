@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.contexts import read_document_sentences
+from pytest_genderbias.datasets.corpora import corpus_sha256, read_document_sentences
 from pytest_genderbias.datasets.folder import DataFolder, data_set_of, known_data_sets, own_path
-from pytest_genderbias.datasets.passages import corpus_sha256
 from pytest_genderbias.errors import BiasWarning, DataFileError
 from pytest_genderbias.recipes.recipe import Row, SplitRows
 from pytest_genderbias.text.schema import Count, Share, check_setting

@@ -36,9 +36,8 @@ from pytest_genderbias.datasets import (
     winobias,
     winogender,
 )
-from pytest_genderbias.datasets.corpora import Vocabulary, feed_corpus
+from pytest_genderbias.datasets.corpora import Vocabulary, feed_corpus, read_passages
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.datasets.passages import read_passages
 from pytest_genderbias.engines import results_files
 from pytest_genderbias.gates.book import entry_of, items_path, read_book, read_items
 from pytest_genderbias.gates.book_places import book_path

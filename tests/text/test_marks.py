@@ -10,8 +10,7 @@ import unicodedata
 import pytest
 
 from pytest_genderbias.datasets import mentions
-from pytest_genderbias.datasets.contexts import draw_contexts
-from pytest_genderbias.datasets.corpora import TOKENISERS
+from pytest_genderbias.datasets.corpora import TOKENISERS, draw_contexts
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.mitigation.methods.scrubbing import scrub
 from pytest_genderbias.mitigation.words import matching

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.datasets.biographies import read_labelled
-from pytest_genderbias.datasets.contexts import draw_contexts
-from pytest_genderbias.datasets.corpora import TOKENISERS, Vocabulary, label_groups, scorable_words
+from pytest_genderbias.datasets.corpora import TOKENISERS, Vocabulary, draw_contexts, label_groups, scorable_words
 from pytest_genderbias.datasets.files import column_names, read_rows
 from pytest_genderbias.datasets.gold_pairs import sts_templates
 from pytest_genderbias.datasets.mentions import find_words, gender_of_pronoun

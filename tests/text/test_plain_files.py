@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_genderbias.datasets import files
-from pytest_genderbias.datasets.corpora import Vocabulary, corpus_files, feed_corpus
-from pytest_genderbias.datasets.passages import corpus_sha256
+from pytest_genderbias.datasets.corpora import Vocabulary, corpus_files, corpus_sha256, feed_corpus
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.suites.cases import IntArray

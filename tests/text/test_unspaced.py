@@ -8,9 +8,15 @@ import pytest
 import yaml
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.datasets.contexts import draw_contexts
-from pytest_genderbias.datasets.corpora import WORD, Size, Vocabulary, feed_corpus, file_tokens
-from pytest_genderbias.datasets.passages import read_passages
+from pytest_genderbias.datasets.corpora import (
+    WORD,
+    Size,
+    Vocabulary,
+    draw_contexts,
+    feed_corpus,
+    file_tokens,
+    read_passages,
+)
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.methods.anonymising import anonymise

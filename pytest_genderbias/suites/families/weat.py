@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pytest_genderbias.datasets.contexts import draw_contexts
+from pytest_genderbias.datasets.corpora import draw_contexts
 from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets, own_path
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.statistics.association import (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.datasets.conll import Document, read_conll
-from pytest_genderbias.datasets.contexts import read_document_sentences
+from pytest_genderbias.datasets.corpora import read_document_sentences
 from pytest_genderbias.datasets.files import read_lines
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.mitigation.methods.base import Columns

@@ -17,7 +17,7 @@ from scipy.spatial.distance import cosine
 from scipy.stats import norm as normal
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.datasets.contexts import draw_contexts, read_sentences
+from pytest_genderbias.datasets.corpora import draw_contexts, read_sentences
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.gates.comparison import judge_against

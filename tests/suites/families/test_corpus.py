@@ -22,9 +22,8 @@ from support.tiny_checkpoints import save_checkpoint
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from pytest_genderbias import Baseline, load_model, load_suite, load_wordlist, measure
-from pytest_genderbias.datasets.corpora import Vocabulary, feed_corpus
+from pytest_genderbias.datasets.corpora import Vocabulary, corpus_sha256, feed_corpus, read_passages
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
-from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.errors import (
     DataFileError,
     ModelError,
