@@ -25,7 +25,7 @@ from pytest_genderbias.measurement.carry_out import ask, summarised
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.suites.families.shared import inference_chat
+from pytest_genderbias.suites.families import nli
 
 TEMPLATE = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}"
@@ -41,7 +41,7 @@ SUITES = {
     "winogender-chat": ("winogender-chat", 45, {}),
     "nli-occupation": ("nli-occupation", 4, {}),
 }
-_CAN_DO = ("bbq", "chat_iat", "decisions", "winobias_pronouns", "winogender_pronouns", "shared.inference_chat")
+_CAN_DO = ("bbq", "chat_iat", "decisions", "winobias_pronouns", "winogender_pronouns", "nli")
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +73,8 @@ def all_figures(monkeypatch):
     for module in _CAN_DO:
         name = f"pytest_genderbias.suites.families.{module}"
         monkeypatch.setattr(import_module(name), "cannot_do", lambda *arguments: "")
-    few = {label: pairs[:3] for label, pairs in inference_chat.CONTROLS.items()}  # three pairs show the same
-    monkeypatch.setattr(inference_chat, "CONTROLS", few)
+    few = {label: pairs[:3] for label, pairs in nli.PACKAGED.items()}  # three pairs show the same
+    monkeypatch.setattr(nli, "PACKAGED", few)
 
 
 @pytest.mark.parametrize("name", SUITES)

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 from scipy import stats
 
-from pytest_genderbias.suites.families.shared.chat_task import least_accuracy
+from pytest_genderbias.suites.families.shared.asking import least_accuracy
 
 #: Clusters, questions in each, their correlation within a cluster, and what guessing gives.
 CASES = (

@@ -9,7 +9,7 @@ import yaml
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.suites.ask import ENGLISH, Asking
-from pytest_genderbias.suites.families.shared.inference_chat import CONTROLS
+from pytest_genderbias.suites.families.nli import PACKAGED
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.reply_reading import ReplyReader
 
@@ -109,7 +109,7 @@ def test_inference_in_another_language_needs_its_controls(tmp_path):
     words = said_in_arabic("nli-occupation")
     with pytest.raises(NotApplicableError, match="write under 'controls'"):
         asked_of(write(tmp_path, "nli-occupation", ask=words))
-    own = {label: [[f"مقدمة {k}", f"فرضية {k} {label}"] for k in range(8)] for label in CONTROLS}
+    own = {label: [[f"مقدمة {k}", f"فرضية {k} {label}"] for k in range(8)] for label in PACKAGED}
     found = asked_of(write(tmp_path, "nli-occupation", ask=words, controls=own))
     about = {message for message in found if "مقدمة " in message}
     assert len(about) == 24 * 6 and not any("Premise" in message for message in found)

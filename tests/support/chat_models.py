@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from pytest_genderbias.suites.ask import Asking
-from pytest_genderbias.suites.families.shared.inference_chat import CONTROLS
+from pytest_genderbias.suites.families.nli import PACKAGED
 
 _OPTION = re.compile(r"^([A-C]): (.*)$", re.MULTILINE)
 
@@ -384,13 +384,13 @@ def pair_labeller(neutral, right=0.9, noise=0.0, seed=0, mass=0.9):
     ``noise``: how far the probability of a pair lies from that, at most; the rest goes to contradiction. ``right``:
     probability of the right label of a control.
     """
-    known = {pair: label for label, pairs in CONTROLS.items() for pair in pairs}
+    known = {pair: label for label, pairs in PACKAGED.items() for pair in pairs}
 
     def believes(text, options):
         premise, hypothesis = (line.partition(": ")[2] for line in text.splitlines()[:2])
         label = known.get((premise, hypothesis))
         if label is not None:
-            by_label = {name: right if name == label else (1 - right) / 2 for name in CONTROLS}
+            by_label = {name: right if name == label else (1 - right) / 2 for name in PACKAGED}
         else:
             p = neutral + noise * (2 * luck(premise, hypothesis, str(seed)) - 1)
             by_label = {"entailment": 0.0, "neutral": p, "contradiction": 1 - p}

@@ -20,18 +20,16 @@ from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, NEEDS, STORED, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared.asking import (
-    asked,
-    examples_of_messages,
-    is_counted,
-    picked_of,
-    question_facts,
-)
-from pytest_genderbias.suites.families.shared.chat_task import (
     FLOOR,
+    asked,
     cannot_do,
     competence_of,
+    examples_of_messages,
+    is_counted,
     least_accuracy,
     mass_statistic,
+    picked_of,
+    question_facts,
     refused_statistic,
     take_task,
     why_by_place,

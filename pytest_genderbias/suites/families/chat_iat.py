@@ -23,21 +23,19 @@ from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, NEEDS
 from pytest_genderbias.suites.cases import Answer, Answers, Question, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared.asking import (
-    asked,
-    examples_of_messages,
-    is_counted,
-    picked_of,
-    question_facts,
-    shares_of,
-)
-from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
     CONTROLS,
     FLOOR,
+    asked,
     cannot_do,
     competence_of,
+    examples_of_messages,
+    is_counted,
     mass_statistic,
+    picked_of,
+    question_facts,
     refused_statistic,
+    shares_of,
     take_task,
     why_by_place,
 )
@@ -78,41 +76,30 @@ class ChatIatBody:
     controls: tuple[AssociationTest, ...]
 
 
-def _attributes(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, NDArray[np.bool_]]:
-    """Return the attributes, the mean probability of the first group for each, and whether each belongs to that group.
+def _by_attribute(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Return the attributes, what goes to the first group and to either (counted answers, or the mean probability and
+    1), and whether each belongs to that group.
 
     Raises:
         UndefinedError: the model cannot do the task.
     """
     refuse_unable(arrays)
-    attribute, p, own = take_arrays(arrays, "attribute", "first", "of_first")
+    attribute, own = take_arrays(arrays, "attribute", "of_first")
     labels, at, index = np.unique(attribute, return_index=True, return_inverse=True)
-    return labels, np.bincount(index, p, len(labels)) / np.bincount(index), own[at].astype(bool)
-
-
-def _counts(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Return the attributes, their sampled answers with the first group's word and with either, and whether each
-    belongs to that group.
-
-    Raises:
-        UndefinedError: the model cannot do the task.
-    """
-    refuse_unable(arrays)
-    attribute, first, answers, own = take_arrays(arrays, "attribute", "counted_first", "counted", "of_first")
-    labels, at, index = np.unique(attribute, return_index=True, return_inverse=True)
-    hits, n = (np.bincount(index, column, len(labels)).astype(np.float64) for column in (first, answers))
-    return labels, hits, n, own[at].astype(bool)
+    names = ("counted_first", "counted") if "counted" in arrays else ("first",)
+    hits, *counts = (
+        np.bincount(index, column, len(labels)).astype(np.float64) for column in take_arrays(arrays, *names)
+    )
+    if not counts:
+        hits, counts = hits / np.bincount(index), [np.ones(len(labels))]
+    return labels, hits, counts[0], own[at].astype(bool)
 
 
 def _score_table(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
     """Return the attributes, and what goes to the first group and to either, apart for its own attributes and those of
     the second group.
     """
-    if "counted" in arrays:
-        labels, hits, n, own = _counts(arrays)
-    else:
-        labels, hits, own = _attributes(arrays)
-        n = np.ones(len(labels))
+    labels, hits, n, own = _by_attribute(arrays)
     sides = np.stack([own, ~own], axis=1).astype(np.float64)
     trials = sides * n[:, None]
     if not trials.any(axis=0).all():
@@ -121,9 +108,8 @@ def _score_table(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArr
 
 
 def _score(arrays: Arrays) -> float:
-    if "counted" in arrays:
-        return counted_score(*_counts(arrays)[1:])
-    return association_score(*_attributes(arrays)[1:])
+    _, hits, n, own = _by_attribute(arrays)
+    return counted_score(hits, n, own) if "counted" in arrays else association_score(hits, own)
 
 
 def _score_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -220,11 +206,8 @@ class ChatIat(Family[ChatIatBody]):
     def null(self, body: ChatIatBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the score with the groups exchanged at random in each attribute."""
         items = _items(answers, options, seed)
-        if "counted" in items:
-            _, hits, n, own = _counts(items)
-            return {"association_score": exchanged_scores(hits, own, repeats, seed, n)}
-        _, p, own = _attributes(items)
-        return {"association_score": exchanged_scores(p, own, repeats, seed)}
+        _, hits, n, own = _by_attribute(items)
+        return {"association_score": exchanged_scores(hits, own, repeats, seed, n)}
 
 
 def _read_tests(data: LocatedMap, key: str) -> tuple[AssociationTest, ...]:
@@ -341,10 +324,8 @@ def _records(items: Arrays) -> list[Record]:
             score = _score({**part, "undefined": items["undefined"]})
         except UndefinedError:
             continue
-        attributes_of_test = len(np.unique(part["attribute"]))
-        tests.append(
-            {"slice": "test", "value": str(test), "attributes": attributes_of_test, "association_score": score}
-        )
+        n = len(np.unique(part["attribute"]))
+        tests.append({"slice": "test", "value": str(test), "attributes": n, "association_score": score})
     labels, hits, trials = _score_table(items)
     rates, own = hits.sum(axis=1) / np.maximum(trials.sum(axis=1), 1.0), trials[:, 0] > 0
     attributes: list[Record] = [

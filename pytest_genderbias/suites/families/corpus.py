@@ -21,15 +21,16 @@ from pytest_genderbias.datasets.corpora import (
     Size,
     Vocabulary,
     corpus_files,
+    corpus_sha256,
     feed_corpus,
     file_tokens,
     is_punctuation,
     label_groups,
+    read_passages,
     scorable_words,
     text_tokens,
 )
 from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets, own_path
-from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.errors import UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.block_tables import block_of
 from pytest_genderbias.statistics.cooccurrence import (

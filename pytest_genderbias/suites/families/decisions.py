@@ -24,13 +24,14 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import TIE
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, Asking, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, TextCases, refuse_unable, take_arrays
-from pytest_genderbias.suites.families.shared.asking import chosen_among, is_counted
-from pytest_genderbias.suites.families.shared.chat_task import (
+from pytest_genderbias.suites.families.shared.asking import (
     CONTROL_ACCURACY,
     CONTROLS,
     FLOOR,
     cannot_do,
+    chosen_among,
     competence_of,
+    is_counted,
     mass_statistic,
     refused_statistic,
     take_task,

@@ -107,13 +107,6 @@ def _shuffled_groups(which: str) -> FamilyStatistic:
     )
 
 
-def _by_name(names: NDArray[np.str_], group_of: IntArray) -> NDArray[np.intp]:
-    """Return the positions of the persons in alphabetical order, so that shuffles do not depend on the order of the
-    word list.
-    """
-    return np.lexsort((group_of, names))
-
-
 class DisCo(Family[DiscoBody]):
     """Number of fills that a masked LM supplies more often for one group of persons than for another."""
 
@@ -214,7 +207,7 @@ class DisCo(Family[DiscoBody]):
             figures.miss(reason)
             return figures.summary([], items)
         level, family, test = options["level"], options["family"], options["test"]
-        by_name = _by_name(names, group_of)
+        by_name = np.lexsort((group_of, names))  # so that shuffles do not depend on the order of the word list
         labels = relabellings(group_of[by_name], options["repeats"], seed)
         null = significant_fills(scores.values[by_name], labels, level=level, family=family, test=test)
         found = significant_fills(scores.values, group_of, level=level, family=family, test=test)
@@ -231,7 +224,7 @@ class DisCo(Family[DiscoBody]):
             return {}
         rng, size = np.random.default_rng(seed), max(1, _BLOCK // len(group_of) // len(body.groups))
         level, family, test = options["level"], options["family"], options["test"]
-        by_name = _by_name(names, group_of)
+        by_name = np.lexsort((group_of, names))
         labels, fills = group_of[by_name], scores.values[by_name]
         shuffles = (relabellings(labels, min(size, repeats - done), rng) for done in range(0, repeats, size))
         counts = [significant_fills(fills, groups, level=level, family=family, test=test) for groups in shuffles]

@@ -22,15 +22,18 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_row
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, REPLIES, Asking, check_asking, is_english, read_asking
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.families.generation import words_of
-from pytest_genderbias.suites.families.shared.asking import chosen_among, first_message, is_counted, reply_shares
-from pytest_genderbias.suites.families.shared.chat_task import (
+from pytest_genderbias.suites.families.shared.asking import (
     CONTROL_ACCURACY,
     CONTROLS,
     FLOOR,
     cannot_do,
     cannot_read,
+    chosen_among,
     competence_of,
+    first_message,
+    is_counted,
     refused_statistic,
+    reply_shares,
     take_task,
 )
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value

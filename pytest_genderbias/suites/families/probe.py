@@ -158,7 +158,7 @@ class Probe(Family[ProbeBody]):
             online_code, groups=groups, seeds=options["seeds"], seed=seed, mixed_units=options["mixed_units"]
         )
         vectors, untrained = answer.values[:, 0], answers["random encoder"].values[:, 0]
-        codes = {
+        codes: Mapping[str, Callable[[], OnlineCode]] = {
             "compression": lambda: code_of(vectors, labels),
             "compression_shuffled": lambda: code_of(vectors, _control(labels, groups, seed)),
             "compression_random_encoder": lambda: code_of(untrained, labels),
@@ -166,13 +166,17 @@ class Probe(Family[ProbeBody]):
         figures, records = SummaryBuilder(self.statistics), []
         items: Items = {}
         for key, compute in codes.items():
-            code = _take(figures, key, compute)
-            if code is not None:
-                records.append(_record(key, code))
-                items[key] = code.compressions
-            if key == "compression":
-                _take_accuracy(figures, code)
-                items |= {} if code is None else {"accuracy": code.accuracy}
+            own = ("accuracy",) if key == "compression" else ()
+            try:
+                code = compute()
+            except UndefinedError as error:
+                figures.miss(str(error), key, *own)
+                continue
+            records.append(_record(key, code))
+            for name in (key, *own):
+                values = code.accuracy if name == "accuracy" else code.compressions
+                items[name] = values
+                figures.take(name, values.mean, partial(restart_interval, values, _SHUFFLES), _FEW)
         names, counts = np.unique(labels, return_counts=True)
         records += [{"slice": "label", "value": str(n), "examples": int(c)} for n, c in zip(names, counts, strict=True)]
         share = counts / counts.sum()
@@ -206,24 +210,6 @@ class Probe(Family[ProbeBody]):
         except UndefinedError:
             means = [np.full(repeats, np.nan)] * 2
         return dict(zip(("compression", "accuracy"), means, strict=True))
-
-
-def _take(figures: SummaryBuilder, key: str, code: Callable[[], OnlineCode]) -> OnlineCode | None:
-    try:
-        code_length = code()
-    except UndefinedError as error:
-        figures.miss(str(error), key)
-        return None
-    values = code_length.compressions
-    figures.take(key, values.mean, lambda: restart_interval(values, _SHUFFLES), _FEW)
-    return code_length
-
-
-def _take_accuracy(figures: SummaryBuilder, code: OnlineCode | None) -> None:
-    if code is None:
-        figures.miss(figures.reasons["compression"], "accuracy")
-    else:
-        figures.take("accuracy", code.accuracy.mean, lambda: restart_interval(code.accuracy, _SHUFFLES), _FEW)
 
 
 def _record(key: str, code: OnlineCode) -> Record:

@@ -220,14 +220,21 @@ class ResultsOfOthers(Family[ResultsBody]):
         """Compare the groups, with an interval over items or their clusters."""
         kind = _KINDS[body.statistic]
         values = take_values(answers["results"].content, body.columns, body.groups, kind.most, kind.whole, kind.unknown)
-        items, figures = _items(body, values), SummaryBuilder(self.statistics)
+        named = {"class": values.classes, "cluster": values.clusters}
+        items: Items = {"id": values.ids, "group": values.group, "value": values.values}
+        items |= {name: column for name, column in named.items() if len(column)} | {"groups": np.asarray(body.groups)}
+        figures = SummaryBuilder(self.statistics)
         figures.take(
             body.statistic,
             lambda: _value(kind, items, values.restarts),
             lambda: kind.interval(kind.statistic.item_sums({}, items), kind.statistic.scale.limits),
             _FEW,
         )
-        summary = figures.summary(_records(body, values), items, _notes(body, values), {"items": _digest(values)})
+        there = [column.tolist() for column in (values.ids, values.group, values.classes, values.clusters)]
+        digest = hashlib.sha256(repr(there).encode()).hexdigest()[
+            :16
+        ]  # of which items there are, whatever their values
+        summary = figures.summary(_records(body, values), items, _notes(body, values), {"items": digest})
         return replace(summary, count=len(values.ids))
 
 
@@ -247,18 +254,6 @@ def _value(kind: _Kind, items: Items, restarts: int) -> float:
     if np.isnan(value):
         raise UndefinedError(kind.undefined)
     return value
-
-
-def _items(body: ResultsBody, values: Values) -> Items:
-    items: Items = {"id": values.ids, "group": values.group, "value": values.values, "groups": np.asarray(body.groups)}
-    named = {"class": values.classes, "cluster": values.clusters}
-    return items | {name: column for name, column in named.items() if len(column)}
-
-
-def _digest(values: Values) -> str:
-    """Return a digest of which items there are; their values do not count."""
-    rows = [column.tolist() for column in (values.ids, values.group, values.classes, values.clusters)]
-    return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
 
 
 def _records(body: ResultsBody, values: Values) -> list[Record]:

@@ -55,11 +55,11 @@ from pytest_genderbias.suites.families.shared.asked_pronouns import (
     Reading,
     Scored,
 )
-from pytest_genderbias.suites.families.shared.asking import examples_of_messages
-from pytest_genderbias.suites.families.shared.chat_task import (
+from pytest_genderbias.suites.families.shared.asking import (
     FLOOR,
     cannot_do,
     competence_of,
+    examples_of_messages,
     mass_statistic,
     needing_the_task,
     refused_statistic,

@@ -32,11 +32,12 @@ from pytest_genderbias.suites.families.shared.asked_pronouns import (
     Scored,
     likelihoods,
 )
-from pytest_genderbias.suites.families.shared.asking import among_options, examples_of_messages
-from pytest_genderbias.suites.families.shared.chat_task import (
+from pytest_genderbias.suites.families.shared.asking import (
     FLOOR,
+    among_options,
     cannot_do,
     competence_of,
+    examples_of_messages,
     mass_statistic,
     needing_the_task,
     refused_statistic,

@@ -27,7 +27,7 @@ from pytest_genderbias.statistics.decision_differences import (
     yes_ratio,
 )
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.families.shared.chat_task import cannot_do, least_accuracy
+from pytest_genderbias.suites.families.shared.asking import cannot_do, least_accuracy
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from support.tiny_checkpoints import make_network, tokenizer
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.suites.cases import TextCases
-from pytest_genderbias.suites.families.shared.inference_chat import CONTROLS, asked_pairs
+from pytest_genderbias.suites.families.nli import PACKAGED, asked_pairs
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.space import AskedPairs
 
@@ -142,7 +142,7 @@ def test_a_model_that_fails_a_few_controls_can_do_the_task(wrong):
     """One mistake in 24 leaves resamples of the controls without any; the interval is that of nine premises, with one
     to three pairs each.
     """
-    failed = [pair for pairs in CONTROLS.values() for pair in pairs][:wrong]
+    failed = [pair for pairs in PACKAGED.values() for pair in pairs][:wrong]
     model = pair_labeller(0.8)
     knows = model._believes
     model._believes = lambda text, options: (
@@ -155,7 +155,7 @@ def test_a_model_that_fails_a_few_controls_can_do_the_task(wrong):
     interval, sums = found.intervals["accuracy"], found.item_sums("accuracy")
     assert (interval.over, interval.items) == ("premises", 9) == (sums.over, len(sums.labels))
     assert 0.5 < interval.low < 1 - wrong / 24 < interval.high < 1
-    asked = Counter(premise for pairs in CONTROLS.values() for premise, _ in pairs)
+    asked = Counter(premise for pairs in PACKAGED.values() for premise, _ in pairs)
     missed = Counter(premise for premise, _ in failed)
     assert sums.sums.tolist() == [[asked[label] - missed[label], asked[label]] for label in sums.labels]
     assert found.value == pytest.approx(0.8)
@@ -166,7 +166,7 @@ def test_pairs_with_one_premise_are_not_taken_for_so_many_proofs(known, able):
     """Of eight premises with two or three pairs each, a model knows all pairs or none: few premises leave open whether
     it would know others.
     """
-    premises = [pair[0] for pair in CONTROLS["neutral"]]
+    premises = [pair[0] for pair in PACKAGED["neutral"]]
     model = pair_labeller(0.8)
     knows = model._believes
     model._believes = (
@@ -233,10 +233,10 @@ def test_suites_of_plain_text_say_that_they_do_not_use_the_template(chat_checkpo
 
 
 def test_the_controls_are_balanced_and_share_nothing_with_the_suites():
-    assert {label: len(pairs) for label, pairs in CONTROLS.items()} == dict.fromkeys(
+    assert {label: len(pairs) for label, pairs in PACKAGED.items()} == dict.fromkeys(
         ("entailment", "neutral", "contradiction"), 8
     )
-    pairs = [pair for pairs in CONTROLS.values() for pair in pairs]
+    pairs = [pair for pairs in PACKAGED.values() for pair in pairs]
     assert len(set(pairs)) == 24
     words = {word.strip(".").lower() for pair in pairs for sentence in pair for word in sentence.split()}
     assert not words & {"man", "woman", "he", "she", "his", "her", "girl", "boy", "guy", "lady", "gentleman"}
@@ -245,7 +245,7 @@ def test_the_controls_are_balanced_and_share_nothing_with_the_suites():
 def test_a_premise_alone_does_not_give_the_label():
     """Most premises stand with all three labels, so that the label does not follow from the premise."""
     labels = {}
-    for label, pairs in CONTROLS.items():
+    for label, pairs in PACKAGED.items():
         for premise, _ in pairs:
             labels.setdefault(premise, set()).add(label)
     assert sum(len(found) == 3 for found in labels.values()) >= 7
@@ -253,7 +253,7 @@ def test_a_premise_alone_does_not_give_the_label():
 
 def test_asked_pairs_are_cases_of_their_messages():
     pairs = TextCases([("p1", "h1"), ("p2", "h2"), ("p3", "h3")])
-    asked = asked_pairs(pairs, Context("chat-model"), "").cases
+    asked = asked_pairs(pairs, Context("chat-model")).cases
     assert (asked.n_units, asked.cases_per_unit, asked.n_cases) == (3, 6, 18)
     assert asked.cases_of(np.array([2, 0])).tolist() == [*range(12, 18), *range(6)]
     assert asked.sentences(np.array([13, 0, 17])) == [
@@ -262,13 +262,13 @@ def test_asked_pairs_are_cases_of_their_messages():
         (ask("p3", "h3")[5],),
     ]
     other = AskedPairs(pairs, ORDERS, lambda number, p, h: [text + "!" for text in ask(p, h)])
-    elsewhere = asked_pairs(TextCases([("a", "b")]), Context("chat-model"), "").cases
+    elsewhere = asked_pairs(TextCases([("a", "b")]), Context("chat-model")).cases
     assert asked.digest() != other.digest() != elsewhere.digest()
 
 
 def test_a_system_that_replies_is_asked_about_each_pair_in_one_order():
     pairs = TextCases([(f"p{number}", "h") for number in range(60)])
-    asked = asked_pairs(pairs, Context("text-replies", samples=2), "").cases
+    asked = asked_pairs(pairs, Context("text-replies", samples=2)).cases
     texts = [text for (text,) in asked.sentences(np.arange(60))]
     orders = [ask(f"p{number}", "h").index(text) for number, text in enumerate(texts)]
     assert asked.cases_per_unit == 1 and set(orders) == set(range(6))
@@ -279,7 +279,7 @@ def test_the_suite_has_the_same_pairs_for_classifiers_and_chat_models():
     space = suite.family.space(
         suite.body, {"as_printed": False, "combine": "typed", "slices": None, "templates": "paper"}
     )
-    asked = asked_pairs(space, Context("chat-model"), "").cases
+    asked = asked_pairs(space, Context("chat-model")).cases
     assert asked.n_cases == 836_400 * 6
     premise, hypothesis = space.sentences(np.array([5]))[0]
     assert asked.sentences(np.array([30]))[0][0].startswith(f"Premise: {premise}\nHypothesis: {hypothesis}\n\n")

@@ -28,7 +28,6 @@ from pytest_genderbias.suites.ask import CHAT_ROLES, is_english
 from pytest_genderbias.suites.ask import NEEDS as ASKING_NEEDS
 from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
 from pytest_genderbias.suites.families.shared.asking import (
-    FloatArray,
     Picked,
     among_options,
     asked,
@@ -38,7 +37,7 @@ from pytest_genderbias.suites.families.shared.asking import (
 )
 from pytest_genderbias.suites.family import Context, Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
-from pytest_genderbias.suites.statistic import Options
+from pytest_genderbias.suites.statistic import FloatArray, Options
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import Rule
 from pytest_genderbias.text.wordlist import load_wordlist
