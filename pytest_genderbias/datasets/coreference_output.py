@@ -156,16 +156,13 @@ def _refuse_other_text(path: Path, output: SentenceOutput, text: str) -> None:
     if output.sentence is not None and output.sentence != text:
         raise DataFileError(f"{where}: expected the sentence {brief(text)}, got {brief(output.sentence)}")
     for span, words in output.words.items():
-        _refuse_other_words(where, text, span, words)
-
-
-def _refuse_other_words(where: str, text: str, span: Span, words: str) -> None:
-    if span[1] > len(text):
-        raise DataFileError(
-            f"{where}: the mention {list(span)} ends after the sentence, which has {len(text)} characters"
-        )
-    if words and normal_form(words_of(text, span)) != normal_form(words):
-        raise DataFileError(f"{where}: expected {brief(words)} at {list(span)}, got {brief(words_of(text, span))}")
+        found = words_of(text, span)
+        if span[1] > len(text):
+            raise DataFileError(
+                f"{where}: the mention {list(span)} ends after the sentence, which has {len(text)} characters"
+            )
+        if words and normal_form(found) != normal_form(words):
+            raise DataFileError(f"{where}: expected {brief(words)} at {list(span)}, got {brief(found)}")
 
 
 def _read_sentence(path: Path, row: Row) -> SentenceOutput:

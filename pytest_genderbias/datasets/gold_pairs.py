@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_lines, read_rows, read_text
+from pytest_genderbias.datasets.mentions import FORMS
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
+from pytest_genderbias.text.wordlist import load_wordlist
 
 #: The labels, in the order of their numbers 0, 1, 2 in the hub's copies.
 LABELS = ("entailment", "neutral", "contradiction")
@@ -30,7 +31,6 @@ _OFFICIAL_NAME = re.compile(r"sts-\w+\.csv(\.gz)?", re.IGNORECASE)
 _OFFICIAL_COLUMNS = ("genre", "file", "year", "number", "score", *_COLUMNS)
 _PERSON = re.compile(r"A (?:man|woman)\b")
 _WORD = re.compile(r"\w+(?:[-']\w+)*")
-_FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
 
 
 @dataclass(frozen=True)
@@ -140,13 +140,8 @@ def gendered_words() -> frozenset[str]:
     """Return the gendered words of the packaged lists zhao2018-pairs, lu2018-pairs and pronouns, in lower case."""
     pairs = [entry.word for name in ("zhao2018-pairs", "lu2018-pairs") for entry in load_wordlist(name).entries]
     pronouns = load_wordlist("pronouns").select({"group": ["male", "female"]})
-    return frozenset(
-        normal_form(word).lower() for word in (*pairs, *(form for entry in pronouns for form in _forms(entry)))
-    )
-
-
-def _forms(entry: WordEntry) -> list[str]:
-    return [entry.attributes[form] for form in _FORMS]
+    forms = [entry.attributes[form] for entry in pronouns for form in FORMS]
+    return frozenset(normal_form(word).lower() for word in (*pairs, *forms))
 
 
 def _words_of(text: str) -> set[str]:

@@ -249,7 +249,10 @@ def picked_options(stored: StoredAnswers, questions: Iterable[tuple[str, Sequenc
             f" the first being {brief(missing[0])}"
         )
     return np.asarray(
-        [[float(_same(stored.answers[name], option)) for option in options] for name, options in wanted],
+        [
+            [float(_compared(stored.answers[name]) == _compared(option)) for option in options]
+            for name, options in wanted
+        ],
         dtype=np.float64,
     )
 
@@ -257,10 +260,6 @@ def picked_options(stored: StoredAnswers, questions: Iterable[tuple[str, Sequenc
 def _answer(path: Path, row: Row) -> str:
     answer = row[1]["answer"]
     return "" if isinstance(answer, str) and not answer.strip() else read_text(path, row, "answer")
-
-
-def _same(answer: str, option: str) -> bool:
-    return _compared(answer) == _compared(option)
 
 
 def _compared(text: str) -> str:

@@ -151,20 +151,14 @@ def _other_profession(where: str, text: str, brackets: list[Span], gold: str) ->
 
 def _unbracket(where: str, marked: str) -> tuple[str, list[Span]]:
     """Return the text without brackets, and the span inside each pair of brackets, without surrounding white space."""
-    text, spans, start = "", [], None
-    for piece in re.split(r"([\[\]])", marked):
-        if piece in ("[", "]") and (piece == "[") == (start is not None):
-            raise DataFileError(f"{where}: expected brackets that open and close in turn, got {brief(marked)}")
-        if piece == "[":
-            start = len(text)
-        elif piece == "]":
-            inside = text[start:]
-            spans.append((len(text) - len(inside.lstrip()), len(text.rstrip())))
-            start = None
-        else:
-            text += piece
-    if start is not None:
+    pieces = re.split(r"\[([^\[\]]*)\]", marked)  # every second one stands in brackets
+    if any(bracket in piece for piece in pieces[::2] for bracket in "[]"):
         raise DataFileError(f"{where}: expected brackets that open and close in turn, got {brief(marked)}")
+    text, spans = "", []
+    for number, piece in enumerate(pieces):
+        text += piece
+        if number % 2:
+            spans.append((len(text) - len(piece.lstrip()), len(text.rstrip())))
     return text, spans
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -190,22 +191,15 @@ class Bbq(Family[Path | None]):
         take_task(figures, means, options, items, _FEW)
         lost = int((items["answered"] == 0).sum())
         left_out, made = int(facts["left_out"][0]), bool(facts["made"][0])
-        notes = [
-            *(["questions: made from BBQ's templates with a fixed seed, not the published file"] if made else []),
-            *(
-                [f"{left_out} questions left out: the stereotype is about neither person, or about both"]
-                if left_out
-                else []
-            ),
-            *(
-                [
-                    f"{lost} answers are none of the options: they are not right in the accuracies, and left out of the"
-                    " biases"
-                ]
-                if lost
-                else []
-            ),
-        ]
+        said = {
+            "questions: made from BBQ's templates with a fixed seed, not the published file": made,
+            f"{left_out} questions left out: the stereotype is about neither person, or about both": left_out,
+            (
+                f"{lost} answers are none of the options: they are not right in the accuracies, and left out of the"
+                " biases"
+            ): lost,
+        }
+        notes = [note for note, applies in said.items() if applies]
         shown = {name: np.asarray(items[name], dtype=np.float64) for name in ("lean", "mass")}
         examples = examples_of_messages(answer, items["template"], shown)
         return figures.summary(_records(items), items, notes, examples=examples)
@@ -235,29 +229,19 @@ def _read(category: str, data: DataFolder) -> tuple[BbqSet, bool]:
     """Return the questions of a category, and whether they are made from templates."""
     try:
         return read_bbq(data.find("bbq", category)), False
-    except MissingDataError:
-        if category != "gender":
-            raise
-        try:
-            return make_bbq_gender(data.find("bbq", "gender_templates"), data.find("bbq", "names")), True
-        except MissingDataError:
-            pass
-        raise
+    except MissingDataError as missing:
+        if category == "gender":
+            with suppress(MissingDataError):
+                return make_bbq_gender(data.find("bbq", "gender_templates"), data.find("bbq", "names")), True
+        raise missing from None
 
 
 def _facts(found: BbqSet, made: bool) -> Facts:
-    ones, n = found.questions, len(found.questions)
+    names = ("id", "template", "options", "groups", "label", "target", "other", "negative", "ambiguous")
+    n = len(found.questions)
     return {
-        "id": np.asarray([one.id for one in ones]),
-        "template": np.asarray([one.template for one in ones]),
-        "asked": np.asarray([one.question for one in ones]),
-        "options": np.asarray([one.options for one in ones]),
-        "groups": np.asarray([one.groups for one in ones]),
-        "label": np.asarray([one.label for one in ones]),
-        "target": np.asarray([one.target for one in ones]),
-        "other": np.asarray([one.other for one in ones]),
-        "negative": np.asarray([one.negative for one in ones]),
-        "ambiguous": np.asarray([one.ambiguous for one in ones]),
+        **{name: np.asarray([getattr(one, name) for one in found.questions]) for name in names},
+        "asked": np.asarray([one.question for one in found.questions]),
         "made": np.full(n, made),
         "left_out": np.full(n, found.left_out),
     }

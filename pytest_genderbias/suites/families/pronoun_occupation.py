@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from pytest_genderbias.datasets.mentions import FORMS
 from pytest_genderbias.errors import DataFileError, NotApplicableError, UndefinedError
 from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
 from pytest_genderbias.statistics.group_deviations import (
@@ -52,8 +53,6 @@ from pytest_genderbias.text.schema import LocatedList, LocatedMap
 from pytest_genderbias.text.template import Piece, Word
 
 OCCUPATION, PRONOUN = "occupation", "pronoun"
-#: Forms of a pronoun, each a slot of templates.
-FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
 _SLOTS = ", ".join(f"{{{form}}}" for form in FORMS)
 _CAUSAL = "causal-lm"
 _FEW = "too few occupations, or all on a line"

@@ -64,6 +64,11 @@ class WordSetsBody:
 
     sets: tuple[WordSet, ...]
 
+    @property
+    def words(self) -> list[str]:
+        """The words of all sets."""
+        return [word for word_set in self.sets for word in word_set.words]
+
     def roles(self, exchanged: bool) -> tuple[WordSet, ...]:
         """Return the sets, with targets and attributes exchanged if ``exchanged``."""
         other = {"X": "A", "Y": "B", "A": "X", "B": "Y", "other": "other"}
@@ -103,7 +108,7 @@ class _Associations(Family[WordSetsBody]):
 
     def asks_gender(self, body: WordSetsBody, options: Options) -> bool:
         """Return whether words of women and of men are among the sets."""
-        words = {word for one in body.sets for word in one.words}
+        words = set(body.words)
         return bool(words & {"she", "woman", "female"}) and bool(words & {"he", "man", "male"})
 
     def content(self, body: WordSetsBody) -> object:
@@ -165,8 +170,7 @@ class Weat(_Associations):
 
     def questions(self, body: WordSetsBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the vector of every word."""
-        cases = bare_words([word for word_set in body.sets for word in word_set.words])
-        return {"cases": Question(cases, TextVectors(options["where"]), whole=True)}
+        return {"cases": Question(bare_words(body.words), TextVectors(options["where"]), whole=True)}
 
     def summarise(self, body: WordSetsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the effect size, its permutation p, and the association of each target word."""
@@ -275,7 +279,7 @@ class Ceat(_Associations):
             MissingDataError: the named corpus is missing, or without a name all of them are.
             DataFileError: the corpus cannot be read, or contains none of the words.
         """
-        words = [word for word_set in body.sets for word in word_set.words]
+        words = body.words
         path = _corpus(options["corpus"], context)
         samples = draw_contexts(
             path, words, most=options["contexts"], window=options["window"], seed=options["contexts_seed"]
@@ -290,11 +294,8 @@ class Ceat(_Associations):
             [((c.start, c.stop),) for _, c in drawn],
             {"word": np.asarray([i for i, _ in drawn])},
         )
-        return {
-            "cases": Question(
-                cases, TextVectors(options["where"], random_seed=0 if options["random_encoder"] else None)
-            )
-        }
+        query = TextVectors(options["where"], random_seed=0 if options["random_encoder"] else None)
+        return {"cases": Question(cases, query)}
 
     def summarise(self, body: WordSetsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the combined effect size, both p values, and the mean association of each target word."""
@@ -303,8 +304,7 @@ class Ceat(_Associations):
         sets, notes = _known(body.roles(options["exchanged"]), vectors, "no context")
         two_sided = not options["one_sided"]
         try:
-            _refuse_empty(sets, "context")
-            x, y, a, b = ([vectors[word] for word in sets[role].words] for role in "XYAB")
+            x, y, a, b = _by_role(sets, vectors, "context")
             result = ceat(x, y, a, b, draws=options["draws"], seed=seed, two_sided=two_sided)
         except UndefinedError as error:
             figures.miss(str(error))
@@ -336,8 +336,7 @@ class Ceat(_Associations):
         vectors = _by_context(body, answers["cases"])
         sets, _ = _known(body.roles(options["exchanged"]), vectors, "no context")
         try:
-            _refuse_empty(sets, "context")
-            x, y, a, b = ([vectors[word] for word in sets[role].words] for role in "XYAB")
+            x, y, a, b = _by_role(sets, vectors, "context")
             effects = shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
         except UndefinedError:
             effects = np.full(repeats, np.nan)
@@ -367,8 +366,7 @@ def _corpus(chosen: str | None, context: Context) -> Path:
 def _vectors(body: WordSetsBody, answer: Answer) -> dict[str, FloatArray]:
     """Return the vector of each word that has one."""
     rows = answer.in_order().astype(np.float64)
-    words = [word for word_set in body.sets for word in word_set.words]
-    return {word: v for word, v, there in zip(words, rows, have_vectors(rows), strict=True) if there}
+    return {word: v for word, v, there in zip(body.words, rows, have_vectors(rows), strict=True) if there}
 
 
 def _by_context(body: WordSetsBody, answer: Answer) -> dict[str, FloatArray]:
@@ -376,7 +374,7 @@ def _by_context(body: WordSetsBody, answer: Answer) -> dict[str, FloatArray]:
     in_order = np.argsort(answer.units)
     word = answer.cases.facts["word"][answer.units[in_order]]
     values = answer.values[in_order, 0]
-    words = [word for word_set in body.sets for word in word_set.words]
+    words = body.words
     return {words[i]: values[word == i] for i in np.unique(word)}
 
 
@@ -392,10 +390,16 @@ def _known(sets: Sequence[WordSet], vectors: Mapping[str, object], what: str) ->
     return known, missing_note(missing, sum(len(s.words) for s in sets), what)
 
 
-def _refuse_empty(sets: Sets, what: str) -> None:
+def _by_role(sets: Sets, vectors: Mapping[str, FloatArray], what: str) -> list[list[FloatArray]]:
+    """Return the vectors of X, Y, A and B.
+
+    Raises:
+        UndefinedError: one of them has no word with a vector, or a context (``what``).
+    """
     for role in "XYAB":
         if not sets[role].words:
             raise UndefinedError(f"no word of the set {sets[role].label!r} has a {what}")
+    return [[vectors[word] for word in sets[role].words] for role in "XYAB"]
 
 
 def _shown(sets: Sets) -> list[WordSet]:
@@ -405,8 +409,7 @@ def _shown(sets: Sets) -> list[WordSet]:
 
 def _associations(sets: Sets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Return s(w) of the words of each shown set, by its label."""
-    _refuse_empty(sets, "vector")
-    a, b = ([vectors[word] for word in sets[role].words] for role in "AB")
+    *_, a, b = _by_role(sets, vectors, "vector")
     return {s.label: association([vectors[word] for word in s.words], a, b) for s in _shown(sets)}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.coreference_output import CoreferenceOutput, is_linked, outputs_for, scores_with_pronoun
-from pytest_genderbias.datasets.mentions import Span, words_of
+from pytest_genderbias.datasets.mentions import FORMS, Span, words_of
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.statistics.coreference_scores import (
     document_counts,
@@ -138,7 +138,7 @@ def _forms() -> Mapping[str, frozenset[str]]:
     """Return the possible forms of each pronoun, by its lower-case word."""
     forms_of: dict[str, set[str]] = {}
     for entry in load_wordlist("pronouns").entries:
-        for form in ("nominative", "accusative", "possessive", "independent", "reflexive"):
+        for form in FORMS:
             forms_of.setdefault(entry.attributes[form].lower(), set()).add(form)
     return {word: frozenset(forms) for word, forms in forms_of.items()}
 
