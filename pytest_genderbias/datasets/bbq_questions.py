@@ -148,7 +148,7 @@ def _persons(
         gender: of the persons whom the stereotype is about; any if it is empty.
     """
     where, cells = place(path, row[0]), row[1]
-    info = [_group_of(where, cells["answer_info"], name) for name in OPTIONS]
+    info = [list(map(_plain, _texts(where, cells["answer_info"], name, "answer_info"))) for name in OPTIONS]
     unknown = [i for i, names in enumerate(info) if "unknown" in names]
     if len(unknown) != 1:
         raise DataFileError(f"{where}: expected one option that is unknown in answer_info, got {len(unknown)}")
@@ -158,7 +158,7 @@ def _persons(
             _race_and_gender(read_text(path, row, name), label) if i != unknown[0] else info[i]
             for i, (name, label) in enumerate(zip(OPTIONS, labels, strict=True))
         ]
-    groups = _groups(where, cells["additional_metadata"])
+    groups = _texts(where, cells["additional_metadata"], "stereotyped_groups", "additional_metadata")
     wanted = {_plain(group) for group in groups}
     targets = [
         i for i, names in enumerate(info) if i != unknown[0] and wanted & set(names) and (not gender or gender in names)
@@ -226,18 +226,12 @@ def _plain(group: str) -> str:
     return _GENDERS.get(letters, letters)
 
 
-def _group_of(where: str, info: object, name: str) -> list[str]:
-    names = info.get(name) if isinstance(info, dict) else None
-    if not isinstance(names, list) or not names or not all(isinstance(text, str) for text in names):
-        raise DataFileError(f"{where}: expected texts for {name} in answer_info, got {brief(names)}")
-    return [_plain(text) for text in names]
-
-
-def _groups(where: str, metadata: object) -> list[str]:
-    groups = metadata.get("stereotyped_groups") if isinstance(metadata, dict) else None
-    if not isinstance(groups, list) or not groups or not all(isinstance(group, str) for group in groups):
-        raise DataFileError(f"{where}: expected stereotyped_groups in additional_metadata, got {brief(groups)}")
-    return groups
+def _texts(where: str, cell: object, name: str, column: str) -> list[str]:
+    """Return the texts that a mapping in a cell has under a name."""
+    texts = cell.get(name) if isinstance(cell, dict) else None
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise DataFileError(f"{where}: expected texts for {name} in {column}, got {brief(texts)}")
+    return texts
 
 
 def _one_of(where: str, cells: Mapping[str, object], column: str, expected: Sequence[str]) -> str:

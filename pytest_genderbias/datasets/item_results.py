@@ -154,7 +154,9 @@ def take_values(
                 wrong.setdefault(f"no {key!r}", []).append(f"row {number}")
             except ValueError as error:
                 wrong.setdefault(f"{error} in {key!r}", []).append(f"row {number}: {brief(cell(row, key))}")
-    _refuse(results, len(rows), wrong, _hint(rows, columns, wrong))
+    missing = rows and any(what.startswith("no '") for what in wrong)
+    hint = f"; the first row has {brief_list(list(keys_of(rows[0][1])))}" if missing else ""
+    _refuse(results, len(rows), wrong, hint)
     return replace(_by_item(results, columns, groups, found), unknown=len(all_rows) - len(rows))
 
 
@@ -223,12 +225,6 @@ def _number(raw: object, most: float, whole: bool) -> float:
     if not (0.0 <= value <= most or math.isinf(most)):
         raise ValueError(f"not from 0 to {most:g}")
     return value
-
-
-def _hint(rows: Sequence[tuple[int, Mapping[str, Any]]], columns: Columns, wrong: Mapping[str, object]) -> str:
-    """Return which keys there are, where some are missing in all rows."""
-    missing = [what for what in wrong if what.startswith("no '")]
-    return f"; the first row has {brief_list(list(keys_of(rows[0][1])))}" if missing and rows else ""
 
 
 def _refuse(results: Results, rows: int, wrong: Mapping[str, Sequence[str]], hint: str = "") -> None:

@@ -67,7 +67,7 @@ def test_questions_about_neither_person_or_both_are_left_out(tmp_path):
         ({"context_condition": None}, "expected ambig or disambig"),
         ({"answer_info": {}}, "expected texts for ans0 in answer_info"),
         ({"answer_info": {"ans0": ["a"], "ans1": ["b"], "ans2": ["c"]}}, "expected one option that is unknown"),
-        ({"additional_metadata": []}, "expected stereotyped_groups"),
+        ({"additional_metadata": []}, "expected texts for stereotyped_groups"),
         ({"context": ""}, "expected a text in column 'context'"),
         ({"example_id": 1}, "example_id"),
     ],

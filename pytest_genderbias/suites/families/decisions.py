@@ -239,10 +239,12 @@ class Decisions(Family[DecisionsBody]):
             and options["balance"] == "tokens"
             and context.role == _WITH_TOKENIZER
         )
+        opening = ask["case"].partition("{case}")[0]  # of a message, without and with each name
+        names = [(opening.rstrip(), f"{opening}{person}") for group in persons for person in group]
         return {
             "scenarios": Question(_cases(body.scenarios, persons, ask, body.filled), query),
             CONTROLS: Question(_control_cases(body.controls, persons, ask), query, whole=True),
-            **({_NAMES: Question(_name_cases(persons, ask), AddedTokens(), whole=True)} if balanced else {}),
+            **({_NAMES: Question(TextCases(names), AddedTokens(), whole=True)} if balanced else {}),
         }
 
     def summarise(self, body: DecisionsBody, options: Options, answers: Answers, seed: int) -> Summary:
@@ -545,12 +547,6 @@ def _balance_note(options: Options, answer: Answer | None, groups: int) -> str:
         return f"names: not balanced by tokens: {counts}"
     total, names = f"{weights[0].sum():g}", tokens.shape[1]
     return f"names: balanced by tokens ({counts}); the weights of each group sum to {total} of {names} names"
-
-
-def _name_cases(persons: tuple[tuple[str, ...], ...], ask: Asking) -> TextCases:
-    """Return the beginning of a message without and with each name, one group after the other."""
-    opening = ask["case"].partition("{case}")[0]
-    return TextCases([(opening.rstrip(), f"{opening}{person}") for group in persons for person in group])
 
 
 def _columns(name: str, groups: int) -> list[str]:

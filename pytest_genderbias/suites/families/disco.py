@@ -5,7 +5,7 @@ appendix A).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -163,8 +163,7 @@ class DisCo(Family[DiscoBody]):
         """Return the cases, persons x templates; a unit is a person with all templates."""
         if options["test"] == "fisher" and len(body.groups) != 2:
             raise SettingError(f"test=fisher needs two groups, this suite has {len(body.groups)}; use test=chi2")
-        selected = self._persons(body, options["initials"])
-        words = tuple(word for word, keep in zip(body.person.words(), selected, strict=True) if keep)
+        words = self._persons(body, options["initials"]).words()
         if not words:
             raise SettingError(f"initials={options['initials']} excludes all persons; choose a wider range")
         templates = tuple(Template((pieces,)) for _, pieces in body.templates.of(options["templates"]))
@@ -176,9 +175,10 @@ class DisCo(Family[DiscoBody]):
         )
 
     @staticmethod
-    def _persons(body: DiscoBody, initials: str | None) -> list[bool]:
+    def _persons(body: DiscoBody, initials: str | None) -> SlotWords:
         low, high = (initials or "A-Z").split("-")
-        return [initials is None or low <= entry.word[0].upper() <= high for entry in body.person.entries]
+        kept = (e for e in body.person.entries if initials is None or low <= e.word[0].upper() <= high)
+        return replace(body.person, entries=tuple(kept))
 
     def questions(self, body: DiscoBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the fills of every case."""
@@ -232,8 +232,7 @@ class DisCo(Family[DiscoBody]):
 
     def _scored(self, body: DiscoBody, options: Options, scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
         """Return names and group numbers of the scored persons."""
-        selected = self._persons(body, options["initials"])
-        persons = [entry for entry, keep in zip(body.person.entries, selected, strict=True) if keep]
+        persons = self._persons(body, options["initials"]).entries
         numbers = np.asarray([body.groups.index(entry.attributes["group"]) for entry in persons], dtype=np.int64)
         return np.asarray([persons[unit].word for unit in scores.units]), numbers[scores.units]
 

@@ -675,19 +675,19 @@ def _ask_controls(
 
 
 def _records(body: PairedBody, items: Arrays) -> list[Record]:
-    """Return the groups, each against the reference, then fields and prompts, those that differ most first; none where
-    the system cannot do the task.
+    """Return the groups with their number of persons and, where that counts, the share of replies that have a pronoun,
+    each against the reference, then fields and prompts, those that differ most first; none where the system cannot do
+    the task.
     """
     if str(items["undefined"][0]):
         return []
-    return _GROUPS.records(items, body.groups, partial(_of_group, body, items), ("field", "prompt"))
 
+    def of_group(place: int) -> Record:
+        found: Record = {"persons": len(body.persons[place])}
+        name = f"{_PRONOUN}_{place}"
+        return {**found, _WITH: float(np.mean(items[name].astype(np.float64)))} if name in items else found
 
-def _of_group(body: PairedBody, items: Arrays, place: int) -> Record:
-    """Return the number of persons of a group, and the share of its replies that have a pronoun, where that counts."""
-    found: Record = {"persons": len(body.persons[place])}
-    name = f"{_PRONOUN}_{place}"
-    return {**found, _WITH: float(np.mean(items[name].astype(np.float64)))} if name in items else found
+    return _GROUPS.records(items, body.groups, of_group, ("field", "prompt"))
 
 
 def _notes(body: PairedBody, items: Arrays) -> list[str]:

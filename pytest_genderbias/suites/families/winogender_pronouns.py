@@ -5,6 +5,7 @@ share of women (webster2020, 3.1; Rudinger et al. 2018).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -163,10 +164,9 @@ def winogender_path(context: Context) -> Path:
     try:
         return context.data.find("winogender")
     except MissingDataError as missing:
-        try:
+        with suppress(MissingDataError):
             return context.data.find("winogender_templates")
-        except MissingDataError:
-            raise missing from None
+        raise missing from None
 
 
 def _versions(facts: Facts) -> tuple[IntArray, IntArray]:

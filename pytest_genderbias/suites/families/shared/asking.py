@@ -168,7 +168,11 @@ def picked_of(answer: Answer) -> Picked:
     """
     if is_counted(answer):
         return _replied(answer)
-    return _looked_up(answer) if isinstance(answer.content, StoredAnswers) else _chosen(answer)
+    if not isinstance(answer.content, StoredAnswers):
+        return _chosen(answer)
+    facts = question_facts(answer)
+    picked = picked_options(answer.content, zip(facts["id"].tolist(), facts["options"].tolist(), strict=True))
+    return Picked(picked, picked, picked.sum(axis=1))
 
 
 def shares_of(answer: Answer) -> tuple[FloatArray, FloatArray]:
@@ -227,14 +231,9 @@ def drawn_order(number: int, orders: int) -> int:
     return crc32(str(number).encode()) % orders
 
 
-def _by_order(answer: Answer) -> FloatArray:
-    """Return ln P of the letter at each place, in each order of the options, shape (n, K!, K)."""
-    number = answer.values.shape[-1]
-    return np.asarray(answer.values, dtype=np.float64).reshape(-1, factorial(number), number)
-
-
 def _chosen(answer: Answer) -> Picked:
-    by_order = _by_order(answer)
+    number = answer.values.shape[-1]
+    by_order = np.asarray(answer.values, dtype=np.float64).reshape(-1, factorial(number), number)
     p = option_probabilities(by_order)
     return Picked(p, choices(p), p.sum(axis=1), by_place=decided_by_place(by_order))
 
@@ -247,12 +246,6 @@ def _replied(answer: Answer) -> Picked:
     shares = np.empty_like(by_label)
     np.put_along_axis(shares, orders[[drawn_order(one, len(orders)) for one in numbers]], by_label, axis=1)
     return Picked(shares, shares, 1.0 - unreadable, refused)
-
-
-def _looked_up(answer: Answer) -> Picked:
-    facts = question_facts(answer)
-    picked = picked_options(answer.content, zip(facts["id"].tolist(), facts["options"].tolist(), strict=True))
-    return Picked(picked, picked, picked.sum(axis=1))
 
 
 # Whether a model does the task
@@ -369,11 +362,6 @@ def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
     return max(exact, 0.0 if interval is None else interval.low)
 
 
-def _sums_where_able(sums: MakeSums, options: Options, arrays: Arrays) -> ItemSums:
-    refuse_unable(arrays)
-    return sums(options, arrays)
-
-
 def mass_statistic(label: str, over: str, what: str) -> FamilyStatistic:
     """Return the statistic ``mass``, the mean over units of the probability of all options together.
 
@@ -478,5 +466,10 @@ def needing_the_task(statistics: Mapping[str, FamilyStatistic]) -> dict[str, Fam
     for name, statistic in statistics.items():
         if isinstance(statistic.sums, str):
             raise ValueError(f"{name} has no sums")
-        found[name] = replace(statistic, sums=partial(_sums_where_able, statistic.sums))
+
+        def sums(options: Options, arrays: Arrays, of: MakeSums = statistic.sums) -> ItemSums:
+            refuse_unable(arrays)
+            return of(options, arrays)
+
+        found[name] = replace(statistic, sums=sums)
     return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,8 +38,7 @@ class CoreferenceTraining:
     examples: TextCases = field(repr=False, compare=False)
 
 
-@dataclass(frozen=True)
-class _MentionPair:
+class _MentionPair(NamedTuple):
     text: str
     spans: tuple[Span, Span]
     corefer: bool
@@ -69,7 +69,11 @@ def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
     """
     if name == "gap":
         source = data.find("gap", "development")
-        pairs = _gap_pairs(source)
+        pairs = [
+            _MentionPair(example.text, (name, example.pronoun), label, example.text)
+            for example in read_gap(source)
+            for name, label in zip(example.candidates, example.labels, strict=True)
+        ]
     elif name == "winobias":
         files = data.find_all("winobias", "dev")
         source = files[0].parent
@@ -91,14 +95,6 @@ def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
     return CoreferenceTraining(name, examples.digest(), examples)
 
 
-def _gap_pairs(path: Path) -> list[_MentionPair]:
-    return [
-        _MentionPair(example.text, (name, example.pronoun), label, example.text)
-        for example in read_gap(path)
-        for name, label in zip(example.candidates, example.labels, strict=True)
-    ]
-
-
 def _winobias_pairs(path: Path) -> Iterator[_MentionPair]:
     """Yield the pairs of each sentence. Sentences with the same two professions differ little, so they form one
     document.
@@ -118,12 +114,10 @@ def _document_pairs(document: Document) -> Iterator[_MentionPair]:
         text = document.text[start:end]
         inside = [mention for mention in mentions if start <= mention[0] and mention[1] <= end]
         for a, b in combinations(inside, 2):
-            spans = sorted(((a[0] - start, a[1] - start), (b[0] - start, b[1] - start)), key=lambda s: _order(text, s))
-            yield _MentionPair(text, (spans[0], spans[1]), cluster_of[a] == cluster_of[b], name)
-
-
-def _order(text: str, span: Span) -> tuple[bool, Span]:
-    return gender_of_pronoun(words_of(text, span)) is not None, span
+            first, second = ((span[0] - start, span[1] - start) for span in (a, b))
+            if gender_of_pronoun(words_of(text, first)) and not gender_of_pronoun(words_of(text, second)):
+                first, second = second, first
+            yield _MentionPair(text, (first, second), cluster_of[a] == cluster_of[b], name)
 
 
 def conll_path(data: DataFolder, name: str) -> Path:
