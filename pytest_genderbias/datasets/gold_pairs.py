@@ -7,11 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_lines, read_rows, read_text
 from pytest_genderbias.datasets.mentions import FORMS
@@ -33,20 +29,8 @@ _PERSON = re.compile(r"A (?:man|woman)\b")
 _WORD = re.compile(r"\w+(?:[-']\w+)*")
 
 
-@dataclass(frozen=True)
-class InferencePairs:
-    """Labelled pairs as three columns of equal length. ``unlabelled`` counts the pairs without a label, which are left
-    out.
-    """
-
-    premises: tuple[str, ...]
-    hypotheses: tuple[str, ...]
-    labels: tuple[str, ...]
-    unlabelled: int
-
-
-def read_inference(path: Path) -> InferencePairs:
-    """Read labelled pairs of premise and hypothesis.
+def read_inference(path: Path) -> list[tuple[str, str, str]]:
+    """Read pairs of premise and hypothesis, each with its label.
 
     The columns are ``sentence1``, ``sentence2``, ``gold_label`` as in the official release, or ``premise``,
     ``hypothesis``, ``label``. A label is one of :data:`LABELS` or its number. A pair without agreement of its
@@ -73,23 +57,11 @@ def read_inference(path: Path) -> InferencePairs:
         )
     if not pairs:
         raise DataFileError(f"{path}: none of the {unlabelled} pairs has a label")
-    premises, hypotheses, labels = zip(*pairs, strict=True)
-    return InferencePairs(premises, hypotheses, labels, unlabelled)
+    return pairs
 
 
-@dataclass(frozen=True)
-class SimilarityPairs:
-    """Pairs of sentences with their gold similarity ``scores``, shape (N,): 0 (nothing in common) to 5 (the same
-    meaning).
-    """
-
-    sentences1: tuple[str, ...]
-    sentences2: tuple[str, ...]
-    scores: NDArray[np.float64]
-
-
-def read_similarity(path: Path) -> SimilarityPairs:
-    """Read scored pairs of sentences.
+def read_similarity(path: Path) -> list[tuple[str, str, float]]:
+    """Read pairs of sentences, each with its gold similarity: 0 (nothing in common) to 5 (the same meaning).
 
     The file is one of the official release (``sts-*.csv``: separated by tabs, without header, score and sentences in
     columns 5 to 7), or a table with the columns ``sentence1``, ``sentence2`` and ``score``.
@@ -97,12 +69,10 @@ def read_similarity(path: Path) -> SimilarityPairs:
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a score that is not a number from 0 to 5.
     """
-    pairs = [
+    return [
         (read_text(path, row, "sentence1"), read_text(path, row, "sentence2"), _score(path, row))
         for row in _rows(path, (*_COLUMNS, "score"))
     ]
-    sentences1, sentences2, scores = zip(*pairs, strict=True)
-    return SimilarityPairs(sentences1, sentences2, np.array(scores, dtype=np.float64))
 
 
 def read_sentences(path: Path) -> tuple[str, ...]:

@@ -104,8 +104,7 @@ def first_snli_pairs(data: Path, folder: Path) -> Path:
         MissingDataError: the folder of data sets has no dev part of SNLI.
     """
     pairs = read_inference(DataFolder(data).find("snli", "dev"))
-    columns = zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True)
-    rows = [{"premise": first, "hypothesis": second, "label": label} for first, second, label in columns]
+    rows = [{"premise": first, "hypothesis": second, "label": label} for first, second, label in pairs]
     home = folder / "snli-start"
     _written(home / "snli" / "dev.jsonl", [json.dumps(row) for row in rows[:_UNSEEN]])
     return home

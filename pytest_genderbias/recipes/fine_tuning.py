@@ -242,16 +242,14 @@ def _training_pooler(
 def _inference_rows(paths: Sequence[Path], most: int | None) -> list[Row]:
     rows: list[Row] = []
     for pairs in map(read_inference, paths):
-        columns = zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True)
-        rows += [{"premise": first, "hypothesis": second, "label": label} for first, second, label in columns]
+        rows += [{"premise": first, "hypothesis": second, "label": label} for first, second, label in pairs]
     return rows[:most]
 
 
 def _similarity_rows(paths: Sequence[Path], most: int | None) -> list[Row]:
     rows: list[Row] = []
     for pairs in map(read_similarity, paths):
-        columns = zip(pairs.sentences1, pairs.sentences2, pairs.scores.tolist(), strict=True)
-        rows += [{"sentence1": first, "sentence2": second, "label": score} for first, second, score in columns]
+        rows += [{"sentence1": first, "sentence2": second, "label": score} for first, second, score in pairs]
     return rows[:most]
 
 

@@ -111,9 +111,8 @@ class StaticInferenceTraining(InferenceTuning):
     def _texts(self) -> Iterator[str]:
         yield from _packaged_texts()
         for path in (path for paths in self.files.values() for path in paths):
-            pairs = read_inference(path)
-            yield from pairs.premises
-            yield from pairs.hypotheses
+            for premise, hypothesis, _ in read_inference(path):
+                yield from (premise, hypothesis)
 
 
 def _packaged_texts() -> list[str]:

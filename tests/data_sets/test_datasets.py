@@ -301,10 +301,9 @@ def test_similarity_of_the_shared_data(shared_data) -> None:
     for split, rows in (("dev", 1500), ("train", 5749)):
         path = DataFolder(shared_data).find("stsb", split)
         pairs, wanted = gold_pairs.read_similarity(path), shared_rows(path)
-        assert len(pairs.scores) == len(wanted) == rows
-        assert pairs.scores.tolist() == [row["score"] for row in wanted]
-        assert pairs.sentences2 == tuple(row["sentence2"].strip() for row in wanted)
-        assert gold_pairs.read_sentences(path)[::2] == pairs.sentences1
+        assert len(pairs) == len(wanted) == rows
+        assert [pair[1:] for pair in pairs] == [(row["sentence2"].strip(), row["score"]) for row in wanted]
+        assert gold_pairs.read_sentences(path)[::2] == tuple(first for first, *_ in pairs)
 
 
 def test_the_official_form_of_sts(tmp_path) -> None:
@@ -314,8 +313,7 @@ def test_the_official_form_of_sts(tmp_path) -> None:
     )
     path = write(tmp_path / "sts-test.csv", rows)
     pairs = gold_pairs.read_similarity(path)
-    assert pairs.sentences1 == ('A "man" eats.', "x")
-    assert pairs.scores.tolist() == [2.5, 0.0]
+    assert pairs == [('A "man" eats.', "A man's meal.", 2.5), ("x", "y", 0.0)]
     assert gold_pairs.read_sentences(path) == ('A "man" eats.', "A man's meal.", "x", "y")
     with pytest.raises(DataFileError, match=r"sts-dev\.csv:2: expected at least 7 cells"):
         gold_pairs.read_similarity(
@@ -389,11 +387,8 @@ def test_inference_of_the_shared_data(shared_data) -> None:
     for split, rows in (("dev", 9842), ("train", 19999)):
         path = DataFolder(shared_data).find("snli", split)
         pairs, wanted = gold_pairs.read_inference(path), shared_rows(path)
-        assert len(pairs.labels) == rows
-        assert pairs.unlabelled == 0
-        assert list(zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True)) == [
-            (row["premise"].strip(), row["hypothesis"].strip(), row["label"]) for row in wanted
-        ]
+        assert len(pairs) == rows
+        assert pairs == [(row["premise"].strip(), row["hypothesis"].strip(), row["label"]) for row in wanted]
 
 
 def test_the_official_form_of_snli_and_that_of_the_hub(tmp_path) -> None:
@@ -402,9 +397,7 @@ def test_the_official_form_of_snli_and_that_of_the_hub(tmp_path) -> None:
         {"gold_label": label, "sentence1": "p", "sentence2": f"h{i}", "pairID": i} for i, label in enumerate(labels)
     ]
     pairs = gold_pairs.read_inference(write(tmp_path / "snli_1.0_dev.jsonl", jsonl(*rows)))
-    assert pairs == gold_pairs.InferencePairs(
-        ("p",) * 3, ("h0", "h2", "h3"), ("neutral", "entailment", "contradiction"), 1
-    )
+    assert pairs == [("p", "h0", "neutral"), ("p", "h2", "entailment"), ("p", "h3", "contradiction")]
     numbers = [{"premise": "p", "hypothesis": f"h{i}", "label": label} for i, label in enumerate([1, -1, 0, 2])]
     assert gold_pairs.read_inference(write(tmp_path / "hub.jsonl", jsonl(*numbers))) == pairs
 

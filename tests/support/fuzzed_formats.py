@@ -622,7 +622,7 @@ def _data_formats() -> list[Format]:
 
     return [
         table("snli", "snli.jsonl", _SNLI, gold_pairs.read_inference),
-        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(gold_pairs.read_similarity(path)), TSV,
+        Format("stsb", (("sts-dev.csv", _STS),), gold_pairs.read_similarity, TSV,
             styles=(_bom, _carriage_returns)),
         Format("winobias", (("pro_stereotyped_type1.txt.dev", _WINOBIAS),), winobias.read_winobias, styles=_WITH_BOM),
         table("winogender", "all_sentences.tsv", _WINOGENDER, winogender.read_winogender),
@@ -658,10 +658,6 @@ def _data_formats() -> list[Format]:
         Format("gzip", (("a.txt.gz", gzip.compress(_TEXT)), ("a.jsonl.gz", gzip.compress(_DOCUMENTS))),
             _corpus_meaning),
     ]  # fmt: skip
-
-
-def _columns(pairs: gold_pairs.SimilarityPairs) -> object:
-    return pairs.sentences1, pairs.sentences2, pairs.scores.tolist()
 
 
 #: A model card with results of others and of ours.

@@ -310,8 +310,8 @@ class Nli(Family[NliBody]):
             pairs = read_inference(context.data.find("snli"))
         except MissingDataError:
             return questions
-        gold = np.asarray([LABELS.index(label) for label in pairs.labels])
-        texts = list(zip(pairs.premises, pairs.hypotheses, strict=True))
+        gold = np.asarray([LABELS.index(label) for *_, label in pairs])
+        texts = [(premise, hypothesis) for premise, hypothesis, _ in pairs]
         return {**questions, "accuracy": Question(TextCases(texts, facts={"gold": gold}), query)}
 
     def query(self, body: NliBody, options: Options) -> PairProbabilities | VerbalisedProbabilities:

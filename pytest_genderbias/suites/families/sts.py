@@ -160,11 +160,12 @@ class Sts(Family[StsBody]):
         query = PairSimilarity(options["pooling"])
         questions = {"cases": Question(_space(body, _templates(body, options["templates"], context)), query)}
         try:
-            gold = read_similarity(context.data.find("stsb", "dev"))
+            rows = read_similarity(context.data.find("stsb", "dev"))
         except MissingDataError:
             return questions
-        pairs = list(zip(gold.sentences1, gold.sentences2, strict=True))
-        return {**questions, "accuracy": Question(TextCases(pairs, facts={"gold": gold.scores}), query)}
+        gold = np.asarray([score for *_, score in rows], dtype=np.float64)
+        cases = TextCases([(first, second) for first, second, _ in rows], facts={"gold": gold})
+        return {**questions, "accuracy": Question(cases, query)}
 
     def summarise(self, body: StsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Correlate the difference by profession with the share of women; intervals over professions."""
