@@ -49,8 +49,8 @@ def read_biographies(path: Path) -> LabelledTexts:
         DataFileError: as :func:`read_labelled`; an unknown number of a profession.
     """
     if "hard_text" in column_names(path):
-        return _read(path, ("hard_text", "profession", "gender"), HUB_GENDERS, _BY_NUMBER)
-    return _read(path, ("text", "profession", "gender"), GENDERS)
+        return read_labelled(path, "hard_text", "profession", "gender", HUB_GENDERS, _BY_NUMBER)
+    return read_labelled(path, "text", "profession", "gender")
 
 
 def read_labelled(
@@ -59,6 +59,7 @@ def read_labelled(
     label: str = "label",
     group: str = "group",
     groups: Mapping[str, str] | None = GENDERS,
+    labels: Mapping[str, str] | None = None,
 ) -> LabelledTexts:
     """Read a table of labelled texts.
 
@@ -68,20 +69,14 @@ def read_labelled(
         label: The column of the label: a text or a whole number.
         group: The column of the group.
         groups: Maps the cells of that column, in lower case, to groups. None: a cell is the group.
+        labels: The same of the column of the label.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty text; a label or group that is
-            neither a text nor a whole number; a group that is not in ``groups``; a duplicate id.
+            neither a text nor a whole number, or is not in ``labels`` or ``groups``; a duplicate id.
     """
-    return _read(path, (text, label, group), groups)
-
-
-def _read(
-    path: Path, columns: tuple[str, str, str], groups: Mapping[str, str] | None, labels: Mapping[str, str] | None = None
-) -> LabelledTexts:
-    text, label, group = columns
     rows, lines = [], []
-    for number, row in enumerate(read_rows(path, columns, optional=("id", "name")), start=1):
+    for number, row in enumerate(read_rows(path, (text, label, group), optional=("id", "name")), start=1):
         name = row[1].get("name")
         rows.append(
             (

@@ -238,7 +238,8 @@ def read_ids(path: str | Path, vocabulary: Vocabulary, *, tokens: str = "auto") 
     ends: list[int] = []
     size, opened, empty = 0, False, True
     check = CutCheck()
-    for words, last in chain.from_iterable(_read(file, tokens, check) for file in corpus_files(path)):
+    readers = ((_read_documents if has_documents(file) else _read_text, file) for file in corpus_files(path))
+    for words, last in chain.from_iterable(read(file, tokens, check) for read, file in readers):
         if words:
             waiting.append(vocabulary.ids(words))
             size, opened, empty = size + len(words), True, False
@@ -279,10 +280,6 @@ def has_documents(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(".jsonl")
 
 
-def _read(path: Path, tokens: str, check: CutCheck) -> Iterator[Piece]:
-    return _read_documents(path, tokens, check) if has_documents(path) else _read_text(path, tokens, check)
-
-
 def _read_text(path: Path, tokens: str, check: CutCheck) -> Iterator[Piece]:
     split = TOKENISERS[file_tokens(path, tokens)]
     for text in _blocks(path):
@@ -302,11 +299,8 @@ def _read_documents(path: Path, tokens: str, check: CutCheck) -> Iterator[Piece]
         if isinstance(document, str):
             yield split(document), True
         else:
-            yield list(chain.from_iterable(map(_tokens_of, document))), True
-
-
-def _tokens_of(sentence: str | list[str]) -> list[str]:
-    return _at_spaces(sentence) if isinstance(sentence, str) else _matched(sentence)
+            tokens_of = (_at_spaces(one) if isinstance(one, str) else _matched(one) for one in document)
+            yield list(chain.from_iterable(tokens_of)), True
 
 
 def read_documents(path: Path, on_broken: OnBroken = refuse) -> Iterator[str | list[str | list[str]]]:
