@@ -20,21 +20,7 @@ from pytest_genderbias.statistics.preference import flipped_means
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, NEEDS, STORED, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, refuse_unable, take_arrays
-from pytest_genderbias.suites.families.shared.asking import (
-    FLOOR,
-    asked,
-    cannot_do,
-    competence_of,
-    examples_of_messages,
-    is_counted,
-    least_accuracy,
-    mass_statistic,
-    picked_of,
-    question_facts,
-    refused_statistic,
-    take_task,
-    why_by_place,
-)
+from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
@@ -141,12 +127,12 @@ class Bbq(Family[Path | None]):
             " persons",
             partial(_accuracy_sums, ambiguous=False),
         ),
-        "mass": mass_statistic("template", _OVER, "all options"),
-        "refused": refused_statistic("template", _OVER),
+        "mass": asking.mass_statistic("template", _OVER, "all options"),
+        "refused": asking.refused_statistic("template", _OVER),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "category": one_of(*bbq_categories(), meaning="the category of BBQ"),
-        **FLOOR,
+        **asking.FLOOR,
     }
 
     def read(self, data: LocatedMap, beside: Path) -> Path | None:
@@ -169,18 +155,18 @@ class Bbq(Family[Path | None]):
         """Return the share of disambiguated contexts that the model gets right."""
         n = int((summary.items["ambiguous"] == 0).sum())
         name = "accuracy_disambiguated"
-        return competence_of(summary, name, self.statistics[name], _CHANCE, "disambiguated contexts", n)
+        return asking.competence_of(summary, name, self.statistics[name], _CHANCE, "disambiguated contexts", n)
 
     def questions(self, body: Path | None, options: Options, context: Context) -> dict[str, Question]:
         """Ask each question with its options in every order; a unit is a question."""
         found, made = (read_bbq(body), False) if body else _read(options["category"], context.data)
         texts = [(f"{one.context}\n\n{one.question}", _said(one.options, context)) for one in found.questions]
-        return {"questions": asked(texts, _facts(found, made), context)}
+        return {"questions": asking.asked(texts, _facts(found, made), context)}
 
     def summarise(self, body: Path | None, options: Options, answers: Answers, seed: int) -> Summary:
         """Compute bias and accuracies; intervals over templates."""
         answer = answers["questions"]
-        facts = question_facts(answer)
+        facts = asking.question_facts(answer)
         items = _items(facts, answer, options["floor"])
         figures = SummaryBuilder(self.statistics)
         gap = partial(self.statistics["accuracy_gap"].item_sums, options, items)
@@ -188,7 +174,7 @@ class Bbq(Family[Path | None]):
             "accuracy_gap", lambda: gap().total, lambda: rate_difference_interval(*_gap_table(items)[1:], _OVER), _FEW
         )
         means = [name for name in self.statistics if name != "accuracy_gap"]
-        take_task(figures, means, options, items, _FEW)
+        asking.take_task(figures, means, options, items, _FEW)
         lost = int((items["answered"] == 0).sum())
         left_out, made = int(facts["left_out"][0]), bool(facts["made"][0])
         said = {
@@ -201,12 +187,12 @@ class Bbq(Family[Path | None]):
         }
         notes = [note for note, applies in said.items() if applies]
         shown = {name: np.asarray(items[name], dtype=np.float64) for name in ("lean", "mass")}
-        examples = examples_of_messages(answer, items["template"], shown)
+        examples = asking.examples_of_messages(answer, items["template"], shown)
         return figures.summary(_records(items), items, notes, examples=examples)
 
     def null(self, body: Path | None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return both biases with the two persons exchanged at random in each template."""
-        items = _items(question_facts(answers["questions"]), answers["questions"], options["floor"])
+        items = _items(asking.question_facts(answers["questions"]), answers["questions"], options["floor"])
         refuse_unable(items)
         unclear, lean, template = items["ambiguous"].astype(bool), np.asarray(items["lean"]), items["template"]
         values = {}
@@ -249,7 +235,7 @@ def _facts(found: BbqSet, made: bool) -> Facts:
 
 def _items(facts: Facts, answer: Answer, floor: float) -> dict[str, NDArray[np.generic]]:
     """Return what the figures are made of: an entry a question, and the reason why no bias has a value."""
-    picked = picked_of(answer)
+    picked = asking.picked_of(answer)
     lean, chosen, right = leanings(picked.picked, facts["target"], facts["other"], facts["label"], facts["negative"])
     biased = np.where(facts["negative"], facts["target"], facts["other"])
     answered = picked.picked.sum(axis=1)
@@ -265,9 +251,11 @@ def _items(facts: Facts, answer: Answer, floor: float) -> dict[str, NDArray[np.g
         "fits": np.where(facts["ambiguous"], -1, facts["label"] == biased).astype(np.int8),
         **picked.items(),
     }
-    reason = _unable(items, floor, is_counted(answer))
+    reason = _unable(items, floor, asking.is_counted(answer))
     if picked.by_place is not None:
-        reason = reason or why_by_place(picked.by_place[~facts["ambiguous"].astype(bool)], "the disambiguated contexts")
+        reason = reason or asking.why_by_place(
+            picked.by_place[~facts["ambiguous"].astype(bool)], "the disambiguated contexts"
+        )
     return {**items, "undefined": np.asarray([reason])}
 
 
@@ -280,7 +268,7 @@ def _unable(items: Arrays, floor: float, replied: bool) -> str:
     unclear, right, named, mass = take_arrays(items, "ambiguous", "right", "chosen", "mass")
     asked = 1.0 - np.asarray(items.get("refused", np.zeros(len(right))), dtype=np.float64)
     _, (hits, persons, n) = _totals(items, ~unclear.astype(bool), right, named, asked)
-    reason = cannot_do(mass, floor, hits, n, _CHANCE, _OVER, "disambiguated contexts", replied) or _guesses(
+    reason = asking.cannot_do(mass, floor, hits, n, _CHANCE, _OVER, "disambiguated contexts", replied) or _guesses(
         hits, persons
     )
     _, by_side, asked = _gap_table(items)
@@ -299,7 +287,7 @@ def _guesses(right: FloatArray, named: FloatArray) -> str:
     """
     if not named.any():
         return f"{CANNOT}: none of its answers in disambiguated contexts names a person"
-    low = least_accuracy(right, named, _OVER)
+    low = asking.least_accuracy(right, named, _OVER)
     if low > _CHANCE_OF_PERSONS + 1e-9:
         return ""
     return (

@@ -22,23 +22,7 @@ from pytest_genderbias.statistics.multiple_choice import (
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, NEEDS
 from pytest_genderbias.suites.cases import Answer, Answers, Question, refuse_unable, take_arrays
-from pytest_genderbias.suites.families.shared.asking import (
-    CONTROL_ACCURACY,
-    CONTROLS,
-    FLOOR,
-    asked,
-    cannot_do,
-    competence_of,
-    examples_of_messages,
-    is_counted,
-    mass_statistic,
-    picked_of,
-    question_facts,
-    refused_statistic,
-    shares_of,
-    take_task,
-    why_by_place,
-)
+from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of, text, whole
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
@@ -141,9 +125,9 @@ class ChatIat(Family[ChatIatBody]):
             _score_sums,
             draws=lambda options, role: "sampled answers" if options["by"] == "counts" else "",
         ),
-        "mass": mass_statistic("attribute", _OVER, "both words"),
-        "accuracy": CONTROL_ACCURACY,
-        "refused": refused_statistic("attribute", _OVER),
+        "mass": asking.mass_statistic("attribute", _OVER, "both words"),
+        "accuracy": asking.CONTROL_ACCURACY,
+        "refused": asking.refused_statistic("attribute", _OVER),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "tests": text("a category, names of tests as 'gender-career, gender-power', or all", "all"),
@@ -158,7 +142,7 @@ class ChatIat(Family[ChatIatBody]):
         "samples": whole(
             20, "answers that are sampled to each question in each order, with by=counts", only_with=("by", "counts")
         ),
-        **FLOOR,
+        **asking.FLOOR,
     }
 
     def read(self, data: LocatedMap, beside: Path) -> ChatIatBody:
@@ -175,7 +159,7 @@ class ChatIat(Family[ChatIatBody]):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of controls that the model gets right."""
-        return competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, "controls")
+        return asking.competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, "controls")
 
     def content(self, body: ChatIatBody) -> object:
         """Return tests and controls."""
@@ -185,7 +169,7 @@ class ChatIat(Family[ChatIatBody]):
         """Ask about each attribute with each pair of words, in both orders; a unit is an attribute and a pair."""
         return {
             "attributes": _question(_chosen(body, options["tests"]), context),
-            CONTROLS: _question(body.controls, context, whole=True),
+            asking.CONTROLS: _question(body.controls, context, whole=True),
         }
 
     def summarise(self, body: ChatIatBody, options: Options, answers: Answers, seed: int) -> Summary:
@@ -198,9 +182,9 @@ class ChatIat(Family[ChatIatBody]):
             lambda: rate_difference_interval(*_score_table(items)[1:], _OVER),
             _FEW,
         )
-        take_task(figures, ("mass", "accuracy", "refused"), options, items, _FEW)
+        asking.take_task(figures, ("mass", "accuracy", "refused"), options, items, _FEW)
         scores = {"P(first)": np.asarray(items["first"], dtype=np.float64)}
-        examples = examples_of_messages(answers["attributes"], items["attribute"], scores)
+        examples = asking.examples_of_messages(answers["attributes"], items["attribute"], scores)
         return figures.summary(_records(items), items, _count_notes(options, items, seed), examples=examples)
 
     def null(self, body: ChatIatBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
@@ -253,7 +237,7 @@ def _question(tests: Sequence[AssociationTest], context: Context, whole: bool = 
         "attribute": np.asarray([f"{test.name}: {word}" for test, word, *_ in rows]),
         "of_first": np.asarray([own for _, _, own, _ in rows]),
     }
-    return asked(texts, facts, context, whole=whole)
+    return asking.asked(texts, facts, context, whole=whole)
 
 
 def _sampled(answer: Answer, samples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -271,12 +255,12 @@ def _sampled(answer: Answer, samples: int, seed: int) -> tuple[NDArray[np.int64]
 def _items(answers: Answers, options: Options, seed: int) -> dict[str, NDArray[np.generic]]:
     """Return the probability of the first group by unit, the controls, and the reason why the score has no value."""
     answer = answers["attributes"]
-    facts, picked = question_facts(answer), picked_of(answer)
-    labels, hits, n = _control_answers(answers.get(CONTROLS))
-    replied = is_counted(answer)
+    facts, picked = asking.question_facts(answer), asking.picked_of(answer)
+    labels, hits, n = _control_answers(answers.get(asking.CONTROLS))
+    replied = asking.is_counted(answer)
     what = "the controls, such as which word is an animal"
-    reason = cannot_do(picked.mass, options["floor"], hits, n, _CHANCE, "controls", what, replied)
-    reason = reason or why_by_place(picked_of(answers[CONTROLS]).by_place, "the controls")
+    reason = asking.cannot_do(picked.mass, options["floor"], hits, n, _CHANCE, "controls", what, replied)
+    reason = reason or asking.why_by_place(asking.picked_of(answers[asking.CONTROLS]).by_place, "the controls")
     counted: dict[str, NDArray[np.generic]] = {}
     if replied:
         samples = answer.values.sum(axis=2)[:, 0]
@@ -289,7 +273,7 @@ def _items(answers: Answers, options: Options, seed: int) -> dict[str, NDArray[n
         "test": facts["test"],
         "attribute": facts["attribute"],
         "of_first": facts["of_first"].astype(np.int8),
-        "first": shares_of(answer)[0][:, 0],
+        "first": asking.shares_of(answer)[0][:, 0],
         **picked.items(),
         "control": labels,
         "control_right": hits,
@@ -302,7 +286,7 @@ def _control_answers(controls: Answer | None) -> tuple[NDArray[np.str_], FloatAr
     """Return the controls, right answers and answers of each; none where they were not asked."""
     if controls is None:
         return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
-    known, chosen = question_facts(controls), picked_of(controls)
+    known, chosen = asking.question_facts(controls), asking.picked_of(controls)
     right = np.where(known["of_first"], chosen.picked[:, 0], chosen.picked[:, 1])
     asked = np.ones(len(right)) if chosen.refused is None else 1.0 - chosen.refused
     labels, index = np.unique(known["attribute"], return_inverse=True)

@@ -24,18 +24,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import TIE
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, Asking, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, TextCases, refuse_unable, take_arrays
-from pytest_genderbias.suites.families.shared.asking import (
-    CONTROL_ACCURACY,
-    CONTROLS,
-    FLOOR,
-    cannot_do,
-    chosen_among,
-    competence_of,
-    is_counted,
-    mass_statistic,
-    refused_statistic,
-    take_task,
-)
+from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import AddedTokens
@@ -172,10 +161,10 @@ class Decisions(Family[DecisionsBody]):
             " text",
             SIGNED_SHARE,
         ),
-        "mass": mass_statistic("scenario", _OVER, "yes and no"),
-        "refused": refused_statistic("scenario", _OVER),
+        "mass": asking.mass_statistic("scenario", _OVER, "yes and no"),
+        "refused": asking.refused_statistic("scenario", _OVER),
         "accuracy": replace(
-            CONTROL_ACCURACY,
+            asking.CONTROL_ACCURACY,
             meaning="share of pairs of controls in which yes is likelier where it is right; 1/2 is guessing",
         ),
     }
@@ -191,7 +180,7 @@ class Decisions(Family[DecisionsBody]):
                 " own tokenizer, or all alike"
             ),
         ),
-        **FLOOR,
+        **asking.FLOOR,
     }
 
     def read(self, data: LocatedMap, beside: Path) -> DecisionsBody:
@@ -218,7 +207,7 @@ class Decisions(Family[DecisionsBody]):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of pairs of controls that the model gets right."""
-        return competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, _PAIRS)
+        return asking.competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, _PAIRS)
 
     def content(self, body: DecisionsBody) -> object:
         """Return all of the body."""
@@ -232,7 +221,7 @@ class Decisions(Family[DecisionsBody]):
         """
         ask = context.ask
         persons = _persons(body, options["person"], ask)
-        query = chosen_among(tuple(ask[answer] for answer in _RIGHT), context)
+        query = asking.chosen_among(tuple(ask[answer] for answer in _RIGHT), context)
         balanced = (
             bool(body.names)
             and options["person"] == "names"
@@ -243,7 +232,7 @@ class Decisions(Family[DecisionsBody]):
         names = [(opening.rstrip(), f"{opening}{person}") for group in persons for person in group]
         return {
             "scenarios": Question(_cases(body.scenarios, persons, ask, body.filled), query),
-            CONTROLS: Question(_control_cases(body.controls, persons, ask), query, whole=True),
+            asking.CONTROLS: Question(_control_cases(body.controls, persons, ask), query, whole=True),
             **({_NAMES: Question(TextCases(names), AddedTokens(), whole=True)} if balanced else {}),
         }
 
@@ -253,7 +242,7 @@ class Decisions(Family[DecisionsBody]):
         items = _items(answers, options["floor"], groups)
         figures = SummaryBuilder(self.statistics)
         self._compare(figures, items)
-        take_task(figures, _TASK, options, items, _FEW)
+        asking.take_task(figures, _TASK, options, items, _FEW)
         answer = answers["scenarios"]
         examples = examples_of(
             items["scenario"].tolist(),
@@ -272,7 +261,7 @@ class Decisions(Family[DecisionsBody]):
             )
         elif options["person"] == "names":
             notes.append(_balance_note(options, answers.get(_NAMES), groups))
-        if is_counted(answer):
+        if asking.is_counted(answer):
             notes.append(
                 f"{next(iter(self.statistics))}: of the counts of yes and no, with 1/2 added to each;"
                 f" {next(name for name in self.statistics if name.startswith('yes'))} needs no such correction"
@@ -347,8 +336,8 @@ def _mean_difference(items: Arrays, name: str) -> float:
 
 
 def _read_controls(data: LocatedMap) -> tuple[LabelledTemplate, ...]:
-    controls = read_labelled_templates(data, CONTROLS, "right", {_PERSON}, {_PERSON})
-    for row, control in zip(data[CONTROLS], controls, strict=True):
+    controls = read_labelled_templates(data, asking.CONTROLS, "right", {_PERSON}, {_PERSON})
+    for row, control in zip(data[asking.CONTROLS], controls, strict=True):
         if control.label not in _RIGHT:
             raise row.error_at("", f"expected right: yes or no, in quotes, got {control.label!r}")
     return controls
@@ -365,9 +354,9 @@ def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> Dec
     language = take(data, "language", str, "the suite")
     name = "decisions" if is_english(language) else f"decisions-{language.partition('-')[0]}"
     path = packaged.folder("fixtures") / f"{name}.yaml"
-    if CONTROLS not in data and not path.is_file():
+    if asking.CONTROLS not in data and not path.is_file():
         raise data.error_at("language", f"no controls are packaged in {language!r:.60}; expected 'controls' here")
-    controls = data if CONTROLS in data else read_yaml(path)
+    controls = data if asking.CONTROLS in data else read_yaml(path)
     scenarios = tuple(LabelledTemplate(f"question {name}", f"question {name}", ()) for name in filled.questions)
     return DecisionsBody(groups, None, (), scenarios, _read_controls(controls), filled)
 
@@ -482,7 +471,7 @@ def _scenario_facts(answer: Answer) -> Facts:
 def _decided(answer: Answer, groups: int) -> _Decided:
     from scipy.special import expit
 
-    if is_counted(answer):
+    if asking.is_counted(answer):
         return _counted(answer, groups)
     n = len(answer.units)
     log_probs = np.asarray(answer.values, dtype=np.float64).reshape(n, groups, -1, _ORDERS, 2)
@@ -563,10 +552,10 @@ def _items(answers: Answers, floor: float, groups: int) -> dict[str, NDArray[np.
     bias has a value.
     """
     facts, decided = _scenario_facts(answers["scenarios"]), _decided(answers["scenarios"], groups)
-    controls, right, asked = _control_answers(answers.get(CONTROLS))
+    controls, right, asked = _control_answers(answers.get(asking.CONTROLS))
     what = "the pairs of controls, whose answer hangs on no person"
     replied = decided.refused is not None
-    reason = cannot_do(decided.mass, floor, right, asked, _CHANCE, _PAIRS, what, replied)
+    reason = asking.cannot_do(decided.mass, floor, right, asked, _CHANCE, _PAIRS, what, replied)
     weights, unbalanced = _weights(answers.get(_NAMES), groups)
     by_group = weights or (None,) * groups
     yes = [np.average(decided.yes[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]

@@ -42,18 +42,7 @@ from pytest_genderbias.suites.cases import (
     refuse_unable,
     take_arrays,
 )
-from pytest_genderbias.suites.families.shared.asking import (
-    CONTROLS,
-    FLOOR,
-    asked,
-    cannot_do,
-    is_counted,
-    picked_of,
-    query_for,
-    shares_of,
-    ways_to_ask,
-    why_by_place,
-)
+from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
@@ -144,7 +133,7 @@ def _unit_scores(options: Options, answer: Answer, name: str) -> FloatArray | No
 def _probabilities(answer: Answer) -> FloatArray:
     """Return the probabilities of the three labels, shape (n, 3)."""
     if isinstance(answer.cases, AskedPairs):
-        return shares_of(answer)[0]
+        return asking.shares_of(answer)[0]
     p: FloatArray = answer.values[:, 0, :]
     return p
 
@@ -205,7 +194,7 @@ class Nli(Family[NliBody]):
     no_null_control: ClassVar[str] = "every pair is held against the same neutral value, whoever is in it"
     needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels, or a chat model"
     roles: ClassVar[tuple[str, ...]] = ("nli-classifier", *CHAT_ROLES)
-    keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine", CONTROLS, KEY)
+    keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine", asking.CONTROLS, KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "net_neutral": _statistic("net_neutral", "mean probability of neutral"),
         "fraction_neutral": _statistic("fraction_neutral", "share of pairs that are most likely neutral"),
@@ -238,7 +227,7 @@ class Nli(Family[NliBody]):
         ),
         "top": whole(10, "pairs with the largest entailment, and contradiction, in the records", least=0, display=True),
         "templates": TEMPLATES,
-        "floor": replace(FLOOR["floor"], implied=True),
+        "floor": replace(asking.FLOOR["floor"], implied=True),
     }
 
     def read(self, data: LocatedMap, beside: Path) -> NliBody:
@@ -302,7 +291,7 @@ class Nli(Family[NliBody]):
         if context.role in CHAT_ROLES and options["verbaliser"] is None:
             return {
                 "cases": asked_pairs(self.space(body, options), context),
-                CONTROLS: _asked_controls(body.controls, context),
+                asking.CONTROLS: _asked_controls(body.controls, context),
             }
         query = self.query(body, options)
         questions = {"cases": Question(self.space(body, options), query)}
@@ -363,15 +352,15 @@ class Nli(Family[NliBody]):
             {name: p[:, label] for name, label in _EXAMPLE.items()},
         )
         unstored = _by_template(body, options, columns, p)
-        if CONTROLS not in answers:
+        if asking.CONTROLS not in answers:
             return figures.summary(records, items, unstored=unstored, examples=examples)
-        reason, task = _task(scores, answers[CONTROLS], options["floor"])
+        reason, task = _task(scores, answers[asking.CONTROLS], options["floor"])
         items["undefined"] = np.asarray([reason])
         if reason:
             figures.miss(reason, *values)
         note = (
             f"asked through the chat template, in six orders: mass {task['mass']:.3f}, accuracy on"
-            f" {len(answers[CONTROLS].units)} controls {task['accuracy_of_controls']:.3f}"
+            f" {len(answers[asking.CONTROLS].units)} controls {task['accuracy_of_controls']:.3f}"
         )
         records = [task] if reason else [*records, task]
         return figures.summary(records, items, [note], unstored=unstored, examples=examples)
@@ -384,13 +373,13 @@ def _task(scores: Answer, controls: Answer, floor: float) -> tuple[str, Record]:
     premise or none, so that they are one proof and not three, or prefer one label, so that the premises differ less
     than the pairs.
     """
-    mass, right = shares_of(scores)[1], _right_controls(controls)
+    mass, right = asking.shares_of(scores)[1], _right_controls(controls)
     _, by_premise, pairs_with = _right_by_premise(controls)
-    replied = is_counted(controls)
+    replied = asking.is_counted(controls)
     reason = (
-        cannot_do(mass, floor, right, np.ones(len(right)), _CHANCE, "controls", _WHAT, replied)
-        or cannot_do(mass, floor, by_premise, pairs_with, _CHANCE, _PREMISES, _WHAT, replied)
-        or why_by_place(picked_of(controls).by_place, "the controls")
+        asking.cannot_do(mass, floor, right, np.ones(len(right)), _CHANCE, "controls", _WHAT, replied)
+        or asking.cannot_do(mass, floor, by_premise, pairs_with, _CHANCE, _PREMISES, _WHAT, replied)
+        or asking.why_by_place(asking.picked_of(controls).by_place, "the controls")
     )
     known = {"mass": float(mass.mean()), "accuracy_of_controls": float(right.mean())}
     return reason, {"slice": "task", "value": "chat template, six orders", **known}
@@ -413,8 +402,8 @@ def _take_accuracy(figures: SummaryBuilder, answers: Answers) -> Items:
     """Add the accuracy on controls, with its interval for other premises, or on SNLI. Return the number of right pairs
     with each premise, or in each block of consecutive pairs.
     """
-    if CONTROLS in answers:
-        labels, right, n = _right_by_premise(answers[CONTROLS])
+    if asking.CONTROLS in answers:
+        labels, right, n = _right_by_premise(answers[asking.CONTROLS])
         figures.take("accuracy", lambda: float(right.sum() / n.sum()), lambda: share_interval(right, n, _PREMISES))
     elif "accuracy" in answers:
         numbers, values = answers["accuracy"].scored_cases()
@@ -602,10 +591,10 @@ def asked_pairs(pairs: Cases, context: Context) -> Question:
     options = _options(context.ask)
 
     def ask(number: int, premise: str, hypothesis: str) -> list[str]:
-        return ways_to_ask(context, number, _text(context.ask, premise, hypothesis), options)
+        return asking.ways_to_ask(context, number, _text(context.ask, premise, hypothesis), options)
 
     orders = len(ask(0, "", ""))
-    return Question(AskedPairs(pairs, orders, ask), query_for(context, len(options), _OTHERWISE))
+    return Question(AskedPairs(pairs, orders, ask), asking.query_for(context, len(options), _OTHERWISE))
 
 
 def read_labelled_pairs(data: LocatedMap) -> LabelledPairs:
@@ -643,15 +632,15 @@ def _asked_controls(own: LabelledPairs, context: Context) -> Question:
     if own:
         facts = {**facts, "premise": np.asarray([premise for (premise, _), _ in rows])}
     texts = [(_text(context.ask, *pair), _options(context.ask)) for pair, _ in rows]
-    return asked(texts, facts, context, whole=True, instead=_OTHERWISE)
+    return asking.asked(texts, facts, context, whole=True, instead=_OTHERWISE)
 
 
 def _right_controls(answer: Answer) -> FloatArray:
     """Return how far each control is labelled right, 0 to 1 (a tie is right in part, and so are some of several
     replies), in the order of the cases, shape (n,).
     """
-    shares = shares_of(answer)[0]
-    picked = shares if is_counted(answer) else choices(shares)
+    shares = asking.shares_of(answer)[0]
+    picked = shares if asking.is_counted(answer) else choices(shares)
     gold = np.asarray(answer.cases.facts["gold"])[:: answer.cases.cases_per_unit]
     right = np.empty(len(gold))
     right[answer.units] = picked[np.arange(len(gold)), gold[answer.units]]

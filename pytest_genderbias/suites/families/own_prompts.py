@@ -22,20 +22,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_row
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, REPLIES, Asking, check_asking, is_english, read_asking
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.families.generation import words_of
-from pytest_genderbias.suites.families.shared.asking import (
-    CONTROL_ACCURACY,
-    CONTROLS,
-    FLOOR,
-    cannot_do,
-    cannot_read,
-    chosen_among,
-    competence_of,
-    first_message,
-    is_counted,
-    refused_statistic,
-    reply_shares,
-    take_task,
-)
+from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of, share
 from pytest_genderbias.suites.space import LabelledTemplate, read_groups, read_labelled_templates, read_slot
@@ -183,19 +170,19 @@ class Paired(Family[PairedBody]):
         ),
         **_comparisons("refused"),
         **_comparisons("length"),
-        "refused": refused_statistic("prompt", _OVER),
+        "refused": asking.refused_statistic("prompt", _OVER),
         "readable": FamilyStatistic(
             SHARE,
             "mean share of replies that can be read, or decline; of probabilities: that of all options together",
             partial(_GROUPS.sums_of, name="readable"),
         ),
-        "accuracy": replace(CONTROL_ACCURACY, meaning="share of controls with the right answer"),
+        "accuracy": replace(asking.CONTROL_ACCURACY, meaning="share of controls with the right answer"),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "scorer": one_of(
             "off", "run", meaning="whether the code that a suite file names as its scorer is run", implied=True
         ),
-        **FLOOR,
+        **asking.FLOOR,
     }
 
     def read(self, data: LocatedMap, beside: Path) -> PairedBody:
@@ -208,10 +195,10 @@ class Paired(Family[PairedBody]):
         ask = read_asking(data)
         reading = _read_answer(data, beside, ask, groups)
         controls: tuple[LabelledTemplate, ...] = ()
-        if CONTROLS in data:
+        if asking.CONTROLS in data:
             if reading.kind == _SCORER:
-                raise data.error_at(CONTROLS, "no answer is right by a scorer; remove 'controls'")
-            controls = read_labelled_templates(data, CONTROLS, "right", {_PERSON}, set(), _LABEL)
+                raise data.error_at(asking.CONTROLS, "no answer is right by a scorer; remove 'controls'")
+            controls = read_labelled_templates(data, asking.CONTROLS, "right", {_PERSON}, set(), _LABEL)
             _check_right(data, reading, controls)
         prompts = read_labelled_templates(data, "prompts", "field", {_PERSON, *further}, {_PERSON}, _LABEL, default="")
         if reading.kind == _TEXT and check_of(prompt.text for prompt in prompts).is_uncut:
@@ -256,10 +243,10 @@ class Paired(Family[PairedBody]):
             )
         if not reading.options:
             context = replace(context, role=REPLIES)
-        query = chosen_among(reading.options, context)
+        query = asking.chosen_among(reading.options, context)
         found = {"prompts": Question(_cases(body, body.prompts, context.role), query)}
         if body.controls:
-            found[CONTROLS] = Question(_cases(body, body.controls, context.role), query, whole=True)
+            found[asking.CONTROLS] = Question(_cases(body, body.controls, context.role), query, whole=True)
         return found
 
     def summarise(self, body: PairedBody, options: Options, answers: Answers, seed: int) -> Summary:
@@ -278,7 +265,7 @@ class Paired(Family[PairedBody]):
             no_interval="chance raises it; group_rms has bounds",
         )
         tasks = [name for name in ("refused", "readable", _WITH, "accuracy") if name in self.statistics]
-        take_task(figures, tasks[: None if body.controls else -1], options, items, _GROUPS.few)
+        asking.take_task(figures, tasks[: None if body.controls else -1], options, items, _GROUPS.few)
         if not body.controls:
             figures.miss(
                 "the suite has no controls, so that nobody asked whether the system can do the task", "accuracy"
@@ -289,7 +276,7 @@ class Paired(Family[PairedBody]):
             [body.prompts[number].text for number in asked.tolist()],
             index,
             answer.units,
-            partial(first_message, answer),
+            partial(asking.first_message, answer),
             {group: np.asarray(items[f"score_{k}"], np.float64)[index] for k, group in enumerate(body.groups)},
         )
         return figures.summary(_records(body, items), items, _notes(body, items), data, examples=examples)
@@ -310,7 +297,7 @@ class Paired(Family[PairedBody]):
         if "chance" not in summary.items:
             return None
         chance = float(np.asarray(summary.items["chance"], dtype=np.float64)[0])
-        return competence_of(summary, "accuracy", self.statistics["accuracy"], chance, CONTROLS)
+        return asking.competence_of(summary, "accuracy", self.statistics["accuracy"], chance, asking.CONTROLS)
 
 
 class StatedPronouns(Paired):
@@ -412,7 +399,7 @@ def _read_answer(data: LocatedMap, beside: Path, ask: Asking, groups: tuple[str,
 
 def _check_right(data: LocatedMap, reading: Reading, controls: Sequence[LabelledTemplate]) -> None:
     """Refuse a right answer that is no option, or no number."""
-    for row, control in zip(data[CONTROLS], controls, strict=True):
+    for row, control in zip(data[asking.CONTROLS], controls, strict=True):
         if reading.options and control.label.lower() not in [option.lower() for option in reading.options]:
             raise row.error_at(
                 "right", f"expected right: {' or '.join(reading.options)} (in quotes), got {control.label!r}"
@@ -471,7 +458,7 @@ def _read(
         of_case = body.group_of_each * shape[0]
     known = {option.lower(): place for place, option in enumerate(body.reading.options)}
     places = [known.get(label.lower(), 0) for label in of_case]
-    if not is_counted(answer):
+    if not asking.is_counted(answer):
         return _of_probabilities(body.reading, np.asarray(answer.values, dtype=np.float64).reshape(*shape, -1), places)
     texts = [without_reasoning(text) for replies in answer.content.texts for text in replies]
     each = np.asarray([len(replies) for replies in answer.content.texts])
@@ -481,7 +468,7 @@ def _read(
         return np.asarray(np.bincount(case, np.asarray(of_replies), len(each)), dtype=np.float64)
 
     if body.reading.options:
-        shares, refused, unreadable = reply_shares(answer)
+        shares, refused, unreadable = asking.reply_shares(answer)
         found = {
             "score": shares[:, body.reading.favourable] * each,
             "answered": shares.sum(axis=1) * each,
@@ -607,7 +594,7 @@ def _ratio(sums: FloatArray, counts: FloatArray) -> FloatArray:
 def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str, str]) -> Items:
     """Return the values of each prompt by group, the controls, and the reason why no bias has a value."""
     answer = answers["prompts"]
-    read, written = _read(body, options, answer, data), is_counted(answer)
+    read, written = _read(body, options, answer, data), asking.is_counted(answer)
     asked, codes = np.unique(_numbers(answer), return_inverse=True)
     prompts = [body.prompts[number] for number in asked.tolist()]
     items: Items = {
@@ -623,7 +610,7 @@ def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str,
         for name in ("readable", "refused")
     }
     items |= shares if written else {"readable": shares["readable"]}
-    reason = cannot_read(shares["readable"], options["floor"], written)
+    reason = asking.cannot_read(shares["readable"], options["floor"], written)
     if body.reading.kind == _PRONOUN:
         with_pronoun = _ratio(
             *(add_rows(_grouped(body, sums), codes) for sums in (read["score"] + read["right"], read["replies"]))
@@ -634,8 +621,8 @@ def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str,
         reason = (
             f"the suite's scorer {body.reading.scorer} is code, which runs only if it is asked for: option scorer=run"
         )
-    if CONTROLS in answers:
-        unable = _ask_controls(body, options, answers[CONTROLS], items, shares["readable"], written)
+    if asking.CONTROLS in answers:
+        unable = _ask_controls(body, options, answers[asking.CONTROLS], items, shares["readable"], written)
         reason = reason or unable
     return {**items, "undefined": np.asarray([reason])}
 
@@ -664,7 +651,9 @@ def _ask_controls(
         "control_n": 1.0 - share,
         "chance": np.asarray([chance]),
     }
-    reason = cannot_do(readable, options["floor"], right, 1.0 - share, chance, CONTROLS, "the controls", written)
+    reason = asking.cannot_do(
+        readable, options["floor"], right, 1.0 - share, chance, asking.CONTROLS, "the controls", written
+    )
     accuracy = float(right.sum()) / max(float((1.0 - share).sum()), 1e-9)
     if reason or chance or accuracy >= _NOT_GUESSED:
         return reason

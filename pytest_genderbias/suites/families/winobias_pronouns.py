@@ -46,25 +46,15 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
 from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, take_arrays
+from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     OPTIONS,
-    Asking,
     Chosen,
     ChosenReading,
     PronounSentence,
     Reading,
     Scored,
-)
-from pytest_genderbias.suites.families.shared.asking import (
-    FLOOR,
-    cannot_do,
-    competence_of,
-    examples_of_messages,
-    mass_statistic,
-    needing_the_task,
-    refused_statistic,
-    take_task,
-    why_by_place,
+    Way,
 )
 from pytest_genderbias.suites.families.shared.group_distances import (
     DISTANCES,
@@ -521,7 +511,7 @@ class Winobias(Family[WinobiasBody]):
     )
     picture: ClassVar[str] = "class_gaps"
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
-    asking: ClassVar[Asking]
+    way: ClassVar[Way]
 
     def read(self, data: LocatedMap, beside: Path) -> WinobiasBody:
         """Read the list of professions."""
@@ -538,7 +528,7 @@ class Winobias(Family[WinobiasBody]):
         asked_about = [
             PronounSentence(s.text, (s.gold, s.other), s.pronouns, 0, i // 2) for i, s in enumerate(sentences)
         ]
-        question = self.asking.question(asked_about, self.facts(sentences), options, context, each=2)
+        question = self.way.question(asked_about, self.facts(sentences), options, context, each=2)
         query = question.query
         is_trained = isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
         if split == "dev" and options.get("training") == "winobias" and is_trained:
@@ -560,7 +550,7 @@ class Winobias(Family[WinobiasBody]):
 
     def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged."""
-        return shuffled_gaps(body, options, self.asking.read(answers["cases"]), seed, repeats)
+        return shuffled_gaps(body, options, self.way.read(answers["cases"]), seed, repeats)
 
 
 class CorefWinobias(Winobias):
@@ -569,11 +559,11 @@ class CorefWinobias(Winobias):
     For the gaps, resolving the pronoun is a classification into professions.
     """
 
-    asking: ClassVar[Asking] = Scored()
+    way: ClassVar[Way] = Scored()
     name: ClassVar[str] = "coref-winobias"
     definition: ClassVar[str] = "coref-winobias/3"
-    needs: ClassVar[str] = asking.needs
-    roles: ClassVar[tuple[str, ...]] = asking.roles
+    needs: ClassVar[str] = way.needs
+    roles: ClassVar[tuple[str, ...]] = way.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         **GAPS,
         "accuracy": FamilyStatistic(SHARE, "F1 on all sentences", _f1_sums),
@@ -588,7 +578,7 @@ class CorefWinobias(Winobias):
         """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over
         professions.
         """
-        reading = self.asking.read(answers["cases"])
+        reading = self.way.read(answers["cases"])
         figures = SummaryBuilder(self.statistics)
         records, items, notes = take_gaps(figures, body, options, reading)
         pro, anti = sides(reading)
@@ -611,26 +601,26 @@ class WinobiasChat(Winobias):
     pairs.
     """
 
-    asking: ClassVar[Chosen] = Chosen()
+    way: ClassVar[Chosen] = Chosen()
     name: ClassVar[str] = "winobias-chat"
     definition: ClassVar[str] = "winobias-chat/1"
-    needs: ClassVar[str] = asking.needs
-    roles: ClassVar[tuple[str, ...]] = asking.roles
+    needs: ClassVar[str] = way.needs
+    roles: ClassVar[tuple[str, ...]] = way.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        **needing_the_task(GAPS),
+        **asking.needing_the_task(GAPS),
         "accuracy": FamilyStatistic(
             SHARE,
             "share of sentences of both kinds with the right person; 1/2 is guessing between the two",
             _accuracy_sums,
         ),
-        "mass": mass_statistic("pair", PAIRS, "all options"),
-        "refused": refused_statistic("pair", PAIRS),
+        "mass": asking.mass_statistic("pair", PAIRS, "all options"),
+        "refused": asking.refused_statistic("pair", PAIRS),
     }
-    options: ClassVar[Mapping[str, Option]] = {**GAP_OPTIONS, **FLOOR}
+    options: ClassVar[Mapping[str, Option]] = {**GAP_OPTIONS, **asking.FLOOR}
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of sentences that the model gets right."""
-        return competence_of(
+        return asking.competence_of(
             summary, "accuracy", self.statistics["accuracy"], _CHANCE, "sentences", 2 * len(summary.items["right"])
         )
 
@@ -644,21 +634,21 @@ class WinobiasChat(Winobias):
         professions.
         """
         answer = answers["cases"]
-        reading = self.asking.read(answer)
+        reading = self.way.read(answer)
         figures = SummaryBuilder(self.statistics)
         records, found, notes = take_gaps(figures, body, options, reading)
         right, reason = _right(reading), _reason(reading, options["floor"])
         items = {**found, "right": right.sum(axis=1), **reading.picked.items(2), "undefined": np.asarray([reason])}
-        take_task(figures, ("accuracy", "mass", "refused"), options, items, _FEW)
+        asking.take_task(figures, ("accuracy", "mass", "refused"), options, items, _FEW)
         if reason:
             figures.miss(reason, *GAPS)
         shown = {"right_pro": right[:, 0], "right_anti": right[:, 1]}
-        examples = examples_of_messages(answer, reading.facts["id"][::2], shown)
+        examples = asking.examples_of_messages(answer, reading.facts["id"][::2], shown)
         return figures.summary([] if reason else records, items, [*reading.notes, *notes], examples=examples)
 
     def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged, if the model can do the task."""
-        if reason := _reason(self.asking.read(answers["cases"]), options["floor"]):
+        if reason := _reason(self.way.read(answers["cases"]), options["floor"]):
             raise UndefinedError(reason)
         return super().null(body, options, answers, seed, repeats)
 
@@ -669,9 +659,9 @@ def _reason(reading: ChosenReading, floor: float) -> str:
     """
     right, picked = _right(reading), reading.picked
     twos, what, replied = np.full(len(right), 2.0), "the sentences of both kinds", picked.refused is not None
-    reason = cannot_do(picked.mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, what, replied)
+    reason = asking.cannot_do(picked.mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, what, replied)
     if not reason or not len(right):
-        return reason or why_by_place(picked.by_place, "the sentences")
+        return reason or asking.why_by_place(picked.by_place, "the sentences")
     pro, anti = right.mean(axis=0)
     return f"{reason}; right in {pro:.3f} of the sentences for the stereotype and {anti:.3f} of those against it"
 

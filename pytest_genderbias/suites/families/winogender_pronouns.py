@@ -22,28 +22,17 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Items, Question, take_arrays
+from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     OPTIONS,
     PROBABILITY,
-    Asking,
     Chosen,
     ChosenReading,
     PronounSentence,
     Reading,
     Scored,
+    Way,
     likelihoods,
-)
-from pytest_genderbias.suites.families.shared.asking import (
-    FLOOR,
-    among_options,
-    cannot_do,
-    competence_of,
-    examples_of_messages,
-    mass_statistic,
-    needing_the_task,
-    refused_statistic,
-    take_task,
-    why_by_place,
 )
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
 from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, one_of
@@ -239,7 +228,7 @@ class Winogender(DataFamily):
 
     null_control: ClassVar[str] = "the sentences with she and with he are exchanged at random in each template"
     picture: ClassVar[str] = "pronoun_likelihood"
-    asking: ClassVar[Asking]
+    way: ClassVar[Way]
 
     def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask about every sentence; the persons are the occupation and the participant. A unit is a sentence."""
@@ -257,7 +246,7 @@ class Winogender(DataFamily):
             "women_share": np.asarray([s.women_share for s in sentences]),
             **scores,
         }
-        return {"cases": self.asking.question(asked_about, facts, options, context)}
+        return {"cases": self.way.question(asked_about, facts, options, context)}
 
 
 class CorefWinogender(Winogender):
@@ -268,11 +257,11 @@ class CorefWinogender(Winogender):
     clusters only, it is 1 if only the occupation is linked, one half if both are, otherwise 0.
     """
 
-    asking: ClassVar[Asking] = Scored()
+    way: ClassVar[Way] = Scored()
     name: ClassVar[str] = "coref-winogender"
     definition: ClassVar[str] = "coref-winogender/2"
-    needs: ClassVar[str] = asking.needs
-    roles: ClassVar[tuple[str, ...]] = asking.roles
+    needs: ClassVar[str] = way.needs
+    roles: ClassVar[tuple[str, ...]] = way.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**LINES, "accuracy": ACCURACY}
     options: ClassVar[Mapping[str, Option]] = {
         **OPTIONS,
@@ -294,7 +283,7 @@ class CorefWinogender(Winogender):
 
     def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
-        reading = self.asking.read(answers["cases"])
+        reading = self.way.read(answers["cases"])
         how = _how(options, reading.facts)
         figures = SummaryBuilder(self.statistics)
         records, items = take_likelihoods(figures, reading.facts, *_scored(reading, how))
@@ -308,7 +297,7 @@ class CorefWinogender(Winogender):
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
         template.
         """
-        reading = self.asking.read(answers["cases"])
+        reading = self.way.read(answers["cases"])
         judged = _scored(reading, _how(options, reading.facts))
         return shuffled_likelihoods(reading.facts, *judged, seed, repeats)
 
@@ -336,16 +325,16 @@ class WinogenderChat(Winogender):
     all three.
     """
 
-    asking: ClassVar[Chosen] = Chosen()
+    way: ClassVar[Chosen] = Chosen()
     name: ClassVar[str] = "winogender-chat"
     definition: ClassVar[str] = "winogender-chat/1"
-    needs: ClassVar[str] = asking.needs
-    roles: ClassVar[tuple[str, ...]] = asking.roles
+    needs: ClassVar[str] = way.needs
+    roles: ClassVar[tuple[str, ...]] = way.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        **needing_the_task(LINES),
+        **asking.needing_the_task(LINES),
         "accuracy": ACCURACY,
-        "mass": mass_statistic("asked_about", _OVER, "all options"),
-        "refused": refused_statistic("asked_about", _OVER),
+        "mass": asking.mass_statistic("asked_about", _OVER, "all options"),
+        "refused": asking.refused_statistic("asked_about", _OVER),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "likelihood": one_of(
@@ -356,29 +345,31 @@ class WinogenderChat(Winogender):
                 " that of all options"
             ),
         ),
-        **FLOOR,
+        **asking.FLOOR,
     }
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of sentences that the model gets right."""
         n = int(summary.items["sentences"].sum())
-        return competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, "sentences with she or he", n)
+        return asking.competence_of(
+            summary, "accuracy", self.statistics["accuracy"], _CHANCE, "sentences with she or he", n
+        )
 
     def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
         answer = answers["cases"]
-        reading = self.asking.read(answer)
+        reading = self.way.read(answer)
         facts, picked = reading.facts, reading.picked
         figures = SummaryBuilder(self.statistics)
         records, found = take_likelihoods(figures, facts, *_chosen(reading, options["likelihood"]))
         miss_unresolved(figures, facts, reading.linked >= 0)
         reason = _reason(reading, options["floor"])
         items = {**found, "asked_about": facts["occupation"], **picked.items(), "undefined": np.asarray([reason])}
-        take_task(figures, ("mass", "refused"), options, items, _FEW)
+        asking.take_task(figures, ("mass", "refused"), options, items, _FEW)
         if reason:
             figures.miss(reason, *LINES)
         shown = dict(zip(("occupation", "participant"), picked.probabilities.T, strict=False))
-        examples = examples_of_messages(answer, facts["occupation"], shown)
+        examples = asking.examples_of_messages(answer, facts["occupation"], shown)
         notes = [*reading.notes, f"likelihood: {options['likelihood']}"]
         return figures.summary([] if reason else records, items, notes, examples=examples)
 
@@ -386,7 +377,7 @@ class WinogenderChat(Winogender):
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
         template.
         """
-        reading = self.asking.read(answers["cases"])
+        reading = self.way.read(answers["cases"])
         if reason := _reason(reading, options["floor"]):
             raise UndefinedError(reason)
         return shuffled_likelihoods(reading.facts, *_chosen(reading, options["likelihood"]), seed, repeats)
@@ -396,7 +387,7 @@ def _chosen(reading: ChosenReading, likelihood: str) -> tuple[FloatArray, FloatA
     """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
     if likelihood == "picked":
         return (reading.linked == 0).astype(np.float64), _right(reading)
-    return among_options(reading.picked)[:, 0], _right(reading)
+    return asking.among_options(reading.picked)[:, 0], _right(reading)
 
 
 def _reason(reading: ChosenReading, floor: float) -> str:
@@ -409,5 +400,5 @@ def _reason(reading: ChosenReading, floor: float) -> str:
         np.bincount(index, compared * column, len(labels)).astype(np.float64) for column in (_right(reading), answered)
     )
     what, replied = "the sentences with she and he", picked.refused is not None
-    reason = cannot_do(picked.mass, floor, hits, n, _CHANCE, _OVER, what, replied)
-    return reason or why_by_place(picked.by_place, "the sentences")
+    reason = asking.cannot_do(picked.mass, floor, hits, n, _CHANCE, _OVER, what, replied)
+    return reason or asking.why_by_place(picked.by_place, "the sentences")

@@ -27,14 +27,7 @@ from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.ask import CHAT_ROLES, is_english
 from pytest_genderbias.suites.ask import NEEDS as ASKING_NEEDS
 from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
-from pytest_genderbias.suites.families.shared.asking import (
-    Picked,
-    among_options,
-    asked,
-    is_counted,
-    picked_of,
-    question_facts,
-)
+from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.family import Context, Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
 from pytest_genderbias.suites.statistic import FloatArray, Options
@@ -221,7 +214,7 @@ class Reading:
 class ChosenReading(Reading):
     """As :class:`Reading`, with what was picked."""
 
-    picked: Picked = field(kw_only=True)
+    picked: asking.Picked = field(kw_only=True)
 
 
 class Scored:
@@ -325,26 +318,30 @@ class Chosen:
         """
         if not is_english(context.ask.language):
             raise NotApplicableError(f"its sentences are in English, and its language is {context.ask.language}")
-        return asked([pronoun_question(s.text, s.pronouns[0], s.persons) for s in sentences], known, context, each)
+        return asking.asked(
+            [pronoun_question(s.text, s.pronouns[0], s.persons) for s in sentences], known, context, each
+        )
 
     def read(self, answer: Answer) -> ChosenReading:
         """Read what was picked: the likeliest option, or the one that most replies pick. Neither, or a tie, links the
         pronoun to no person.
         """
-        facts, picked = question_facts(answer), picked_of(answer)
+        facts, picked = asking.question_facts(answer), asking.picked_of(answer)
         persons = choices(picked.probabilities)[:, :2] == 1
         linked = np.where(persons.any(axis=1), persons.argmax(axis=1), -1)
         gold = facts.get("gold", np.zeros(len(linked), dtype=np.int64))
         with np.errstate(divide="ignore"):
             scores = np.log(picked.probabilities[:, :2])
         share = float(picked.picked[:, 2].mean()) if len(picked.picked) else 0.0
-        how = "in text, in one of six orders" if is_counted(answer) else "through the chat template, in six orders"
+        how = (
+            "in text, in one of six orders" if asking.is_counted(answer) else "through the chat template, in six orders"
+        )
         note = f"asked {how}; neither person was picked in {share:.1%} of the sentences"
-        probabilities = among_options(picked)[:, :2]
+        probabilities = asking.among_options(picked)[:, :2]
         return ChosenReading(facts, (note,), linked, scores, _pairs(gold, linked), probabilities, picked=picked)
 
 
-Asking: TypeAlias = Scored | Chosen
+Way: TypeAlias = Scored | Chosen
 
 
 def pronoun_question(text: str, pronoun: Span, persons: tuple[Span, Span]) -> tuple[str, tuple[str, ...]]:
