@@ -12,44 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.block_tables import (
-    MEASURES,
-    BlockTables,
-    DistanceFigure,
-    GapFigure,
-    block_of,
-    gap_figure,
-)
+from pytest_genderbias.statistics import block_tables, group_gaps
+from pytest_genderbias.statistics.block_tables import BlockTables, DistanceFigure, GapFigure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.count_sums import accuracy_sums, distance_sums, gap_sums, probability_distance_sums
 from pytest_genderbias.statistics.distances import probability_tables, shuffled_probability_tables
 from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, gaps_and_variances
-from pytest_genderbias.statistics.group_gaps import (
-    Rate,
-    absolute_gap_sum,
-    accuracy,
-    balanced_subsample,
-    beside_shares,
-    class_gaps,
-    gap_sum_interval,
-    hits_and_trials,
-    permutation_p,
-    permuted_tables,
-    slope_interval_over_persons,
-)
+from pytest_genderbias.statistics.group_gaps import Rate
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.right_answers import mean_recall
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, take_arrays
-from pytest_genderbias.suites.families.shared.group_distances import (
-    DISTANCES,
-    LABELS,
-    OUTPUT_OPTION,
-    PROBABILITIES,
-    distance_statistics,
-    shuffled_distances,
-    take_distances,
-)
+from pytest_genderbias.suites.families.shared import group_distances
 from pytest_genderbias.suites.families.shared.persons import (
     BIOGRAPHIES,
     COLUMNS,
@@ -157,7 +131,7 @@ def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
     """Return the function that makes the sums of a distance."""
 
     def sums(options: Options, arrays: Arrays) -> ItemSums:
-        if options.get("output") == PROBABILITIES:  # signatures leave the default out
+        if options.get("output") == group_distances.PROBABILITIES:  # signatures leave the default out
             names = ("class", "output", "probability_block", "probability")
             classes, outputs, blocks, tables = take_arrays(arrays, *names)
             return probability_distance_sums(classes, outputs, blocks, tables, measure, figure)
@@ -185,7 +159,7 @@ def _statistics() -> dict[str, FamilyStatistic]:
     statistics: dict[str, FamilyStatistic] = {}
     for name, what in {"tpr": "true positive rate", "fpr": "false positive rate", "precision": "precision"}.items():
         statistics |= _gap_statistics(name, _RATES[name], what)
-    statistics |= distance_statistics(_distance_sums, _balanced_persons)
+    statistics |= group_distances.distance_statistics(_distance_sums, _balanced_persons)
     statistics["accuracy"] = FamilyStatistic(
         SHARE,
         "share of persons whose class is predicted",
@@ -226,7 +200,7 @@ class Bios(Family[None]):
         "balanced": flag(
             "draw as many women as men in each class, as in orgad2022, for all statistics except slopes", True
         ),
-        **OUTPUT_OPTION,
+        **group_distances.OUTPUT_OPTION,
         "shares": one_of(
             "training",
             "labour",
@@ -301,7 +275,7 @@ class Bios(Family[None]):
         ]
         whole = answer.n == answer.n_total
         items = _items(persons, tables, whole) | _block_items(persons, compared, options["balanced"])
-        if options["output"] == PROBABILITIES and persons.probabilities is not None:
+        if options["output"] == group_distances.PROBABILITIES and persons.probabilities is not None:
             items |= _probability_items(persons, compared)
         return figures.summary(records, items, notes, digests(persons) if stored_ones else {})
 
@@ -328,7 +302,7 @@ def _balanced(persons: Persons, options: Options, seed: int) -> tuple[IntArray, 
     if not options["balanced"]:
         return np.arange(len(persons.ids)), None
     try:
-        return balanced_subsample(persons.gold, persons.group, seed), None
+        return group_gaps.balanced_subsample(persons.gold, persons.group, seed), None
     except UndefinedError as error:
         return np.zeros(0, dtype=np.int64), str(error)
 
@@ -337,7 +311,7 @@ def _items(persons: Persons, tables: IntArray, whole: bool) -> Items:
     """Return hits and trials by rate, group and class; after a complete scoring, also the ids, for a comparison with a
     baseline.
     """
-    hits, trials = zip(*(hits_and_trials(tables, rate) for rate in _RATES.values()), strict=True)
+    hits, trials = zip(*(group_gaps.hits_and_trials(tables, rate) for rate in _RATES.values()), strict=True)
     items: Items = {
         "class": np.asarray(persons.labels),
         "rate": np.asarray(tuple(_RATES)),
@@ -352,7 +326,7 @@ def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> Items:
     """Return tables by block of persons, of the compared ones and, with balancing, of all; and shares, -1 if
     unknown.
     """
-    block = block_of(persons.ids.tolist())
+    block = block_tables.block_of(persons.ids.tolist())
 
     def packed(rows: IntArray | slice) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         columns = (block, persons.group, persons.gold, persons.predicted)
@@ -368,7 +342,7 @@ def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> Items:
 def _probability_items(persons: Persons, chosen: IntArray) -> Items:
     """Return the sums of the probabilities of the compared persons by block, group, gold class and output."""
     assert persons.probabilities is not None  # the caller looks
-    blocks, index = np.unique(block_of(persons.ids.tolist())[chosen], return_inverse=True)
+    blocks, index = np.unique(block_tables.block_of(persons.ids.tolist())[chosen], return_inverse=True)
     sums = np.zeros((len(blocks), 2, len(persons.labels), len(persons.outputs)))
     np.add.at(sums, (index, persons.group[chosen], persons.gold[chosen]), persons.probabilities[chosen])
     return {"output": np.asarray(persons.outputs), "probability_block": blocks, "probability": sums}
@@ -395,14 +369,14 @@ def _take_gaps(
     rate, few = _RATES[name], "too few classes, or all on a line"
 
     def line(of: IntArray) -> tuple[FloatArray, FloatArray]:
-        return beside_shares(class_gaps(of, rate, groups), shares)
+        return group_gaps.beside_shares(group_gaps.class_gaps(of, rate, groups), shares)
 
     figures.take(
         f"{name}_gap_sum",
-        lambda: absolute_gap_sum(class_gaps(tables, rate, groups)),
-        lambda: gap_sum_interval(class_gaps(tables, rate, groups)),
+        lambda: group_gaps.absolute_gap_sum(group_gaps.class_gaps(tables, rate, groups)),
+        lambda: group_gaps.gap_sum_interval(group_gaps.class_gaps(tables, rate, groups)),
     )
-    gaps = gaps_and_variances(*hits_and_trials(tables, rate))
+    gaps = gaps_and_variances(*group_gaps.hits_and_trials(tables, rate))
     figures.take(f"{name}_gap_rms", lambda: gap_rms(*gaps), lambda: gap_interval(*gaps, "persons"), _NO_ERRORS)
     figures.take(
         f"{name}_gap_pearson", lambda: pearson(*line(tables)), lambda: pearson_interval(*line(tables), "classes"), few
@@ -416,14 +390,14 @@ def _take_distances(
     figures: SummaryBuilder, tables: IntArray, persons: Persons, compared: IntArray, options: Options
 ) -> None:
     """Add the distances, of predicted labels or of probabilities."""
-    if options["output"] == LABELS:
-        take_distances(figures, dict.fromkeys(MEASURES, tables), _NO_DISTANCE_INTERVAL)
+    if options["output"] == group_distances.LABELS:
+        group_distances.take_distances(figures, dict.fromkeys(block_tables.MEASURES, tables), _NO_DISTANCE_INTERVAL)
     elif persons.probabilities is None:
-        figures.miss(_NO_PROBABILITIES, *DISTANCES)
+        figures.miss(_NO_PROBABILITIES, *group_distances.DISTANCES)
     else:
         p, gold, group = (column[compared] for column in (persons.probabilities, persons.gold, persons.group))
         table = probability_tables(p, gold, group, len(persons.labels))
-        take_distances(figures, dict.fromkeys(MEASURES, table), _NO_DISTANCE_INTERVAL)
+        group_distances.take_distances(figures, dict.fromkeys(block_tables.MEASURES, table), _NO_DISTANCE_INTERVAL)
 
 
 def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
@@ -431,7 +405,7 @@ def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
     by_person = np.repeat([1.0, 0.0], [right, n - right])
     figures.take(
         "accuracy",
-        lambda: accuracy(tables),
+        lambda: group_gaps.accuracy(tables),
         lambda: clustered_mean_interval(by_person, np.ones(n), "persons", bounds=(0.0, 1.0)),
         "too few persons are right, or too few are wrong",
     )
@@ -447,7 +421,9 @@ def _null_gaps(
     for figure in figures:
         shuffled = _shuffled(persons.tables(None if figure == "slope" else compared), repeats, seed)
         for name, rate in _RATES.items():
-            null[f"{name}_gap_{figure}"] = gap_figure(*hits_and_trials(shuffled[name], rate), shares, figure)
+            null[f"{name}_gap_{figure}"] = block_tables.gap_figure(
+                *group_gaps.hits_and_trials(shuffled[name], rate), shares, figure
+            )
     return null
 
 
@@ -456,8 +432,8 @@ def _shuffled(tables: IntArray, repeats: int, seed: int) -> dict[str, IntArray]:
 
     These are the gold classes; for precision and sufficiency the predicted classes.
     """
-    within_gold = permuted_tables(tables, repeats, seed)
-    within_predicted = np.swapaxes(permuted_tables(np.swapaxes(tables, 1, 2), repeats, seed), 2, 3)
+    within_gold = group_gaps.permuted_tables(tables, repeats, seed)
+    within_predicted = np.swapaxes(group_gaps.permuted_tables(np.swapaxes(tables, 1, 2), repeats, seed), 2, 3)
     return {
         **dict.fromkeys(("tpr", "fpr", "separation"), within_gold),
         **dict.fromkeys(("precision", "sufficiency"), within_predicted),
@@ -468,18 +444,18 @@ def _null_distances(
     persons: Persons, compared: IntArray, options: Options, repeats: int, seed: int
 ) -> dict[str, FloatArray]:
     """Return distances with shuffled groups, for independence over all cases; NaN without cases or probabilities."""
-    if not len(compared) or (options["output"] == PROBABILITIES and persons.probabilities is None):
-        return {name: np.full(repeats, np.nan) for name in DISTANCES}
-    if options["output"] == LABELS:
+    if not len(compared) or (options["output"] == group_distances.PROBABILITIES and persons.probabilities is None):
+        return {name: np.full(repeats, np.nan) for name in group_distances.DISTANCES}
+    if options["output"] == group_distances.LABELS:
         tables = persons.tables(compared)
-        anywhere = permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)
+        anywhere = group_gaps.permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)
         shuffled = {"independence": anywhere, **_shuffled(tables, repeats, seed)}
-        return shuffled_distances({measure: shuffled[measure] for measure in MEASURES})
+        return group_distances.shuffled_distances({measure: shuffled[measure] for measure in block_tables.MEASURES})
     gold, group, predicted = (column[compared] for column in (persons.gold, persons.group, persons.predicted))
     strata = {"independence": np.zeros_like(gold), "separation": gold, "sufficiency": predicted}
     assert persons.probabilities is not None
     p, n = persons.probabilities[compared], len(persons.labels)
-    return shuffled_distances(
+    return group_distances.shuffled_distances(
         {
             measure: shuffled_probability_tables(p, gold, group, stratum, n, repeats, seed)
             for measure, stratum in strata.items()
@@ -493,7 +469,7 @@ def _null_distances(
 def _class_records(tables: IntArray, persons: Persons, groups: Groups, name: str) -> list[Record]:
     """Return a row for each class, the largest gap in the true positive rate first."""
     counts, shares = tables.sum(axis=2), persons.shares()
-    counts_of = {key: hits_and_trials(tables, rate) for key, rate in _RATES.items()}
+    counts_of = {key: group_gaps.hits_and_trials(tables, rate) for key, rate in _RATES.items()}
     rows: list[Record] = []
     for c, label in enumerate(persons.labels):
         row: Record = {"slice": name, "class": label, "share": shares.get(c)}
@@ -512,7 +488,7 @@ def _left_out(tables: IntArray, labels: tuple[str, ...], groups: Groups) -> list
     rows: list[Record] = []
     for key, rate in _RATES.items():
         try:
-            reasons = class_gaps(tables, rate, groups).left_out
+            reasons = group_gaps.class_gaps(tables, rate, groups).left_out
         except UndefinedError as error:
             reasons = dict.fromkeys(range(len(labels)), str(error))
         rows += [
@@ -531,7 +507,7 @@ def _null_records(values: Mapping[str, float | None], null: Mapping[str, FloatAr
             "value": value,
             "null_mean": float(drawn.mean()),
             "null_maximum": float(drawn.max()),
-            "p": permutation_p(value, drawn),
+            "p": group_gaps.permutation_p(value, drawn),
             "shuffles": len(drawn),
         }
         for key, drawn in null.items()
@@ -544,7 +520,7 @@ def _slope_records(everybody: IntArray, shares: Mapping[int, float], groups: Gro
     rows: list[Record] = []
     for key, rate in _RATES.items():
         try:
-            interval = slope_interval_over_persons(class_gaps(everybody, rate, groups), shares)
+            interval = group_gaps.slope_interval_over_persons(group_gaps.class_gaps(everybody, rate, groups), shares)
         except UndefinedError:
             continue
         row = {"slice": "slope over persons", "statistic": f"{key}_gap_slope"}
@@ -567,7 +543,7 @@ def _empty_notes(tables: IntArray) -> list[str]:
     """Return notes with the number of cells without a distance."""
     notes = []
     for name, kind in (("separation", "gold"), ("sufficiency", "predicted")) if tables.any() else ():
-        distances = MEASURES[name](tables)
+        distances = block_tables.MEASURES[name](tables)
         if distances.empty:
             notes.append(
                 f"{name}: {distances.empty} of {distances.filled.size} cells (group and {kind} class) have no cases,"

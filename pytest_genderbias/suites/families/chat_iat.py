@@ -11,14 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError, UndefinedError, UnknownNameError
+from pytest_genderbias.statistics import multiple_choice
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.multiple_choice import (
-    association_score,
-    counted_score,
-    exchanged_scores,
-    rate_difference_interval,
-    sampled_counts,
-)
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, NEEDS
 from pytest_genderbias.suites.cases import Answer, Answers, Question, refuse_unable, take_arrays
@@ -93,7 +87,11 @@ def _score_table(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArr
 
 def _score(arrays: Arrays) -> float:
     _, hits, n, own = _by_attribute(arrays)
-    return counted_score(hits, n, own) if "counted" in arrays else association_score(hits, own)
+    return (
+        multiple_choice.counted_score(hits, n, own)
+        if "counted" in arrays
+        else multiple_choice.association_score(hits, own)
+    )
 
 
 def _score_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -179,7 +177,7 @@ class ChatIat(Family[ChatIatBody]):
         figures.take(
             "association_score",
             lambda: _score(items),
-            lambda: rate_difference_interval(*_score_table(items)[1:], _OVER),
+            lambda: multiple_choice.rate_difference_interval(*_score_table(items)[1:], _OVER),
             _FEW,
         )
         asking.take_task(figures, ("mass", "accuracy", "refused"), options, items, _FEW)
@@ -191,7 +189,7 @@ class ChatIat(Family[ChatIatBody]):
         """Return the score with the groups exchanged at random in each attribute."""
         items = _items(answers, options, seed)
         _, hits, n, own = _by_attribute(items)
-        return {"association_score": exchanged_scores(hits, own, repeats, seed, n)}
+        return {"association_score": multiple_choice.exchanged_scores(hits, own, repeats, seed, n)}
 
 
 def _read_tests(data: LocatedMap, key: str) -> tuple[AssociationTest, ...]:
@@ -247,7 +245,7 @@ def _sampled(answer: Answer, samples: int, seed: int) -> tuple[NDArray[np.int64]
     """
     shape = (answer.cases.n_units, _ORDERS, samples)
     draws = np.random.default_rng(seed).random(shape)[answer.units]
-    counts = sampled_counts(np.exp(np.asarray(answer.values, dtype=np.float64)), draws)
+    counts = multiple_choice.sampled_counts(np.exp(np.asarray(answer.values, dtype=np.float64)), draws)
     first = counts[:, 0, 0] + counts[:, 1, 1]  # at A in the first order, at B in the second
     return first, counts.sum(axis=(1, 2))
 

@@ -14,39 +14,11 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.corpora import (
-    TOKENISERS,
-    TOKENS,
-    Ids,
-    Size,
-    Vocabulary,
-    corpus_files,
-    corpus_sha256,
-    feed_corpus,
-    file_tokens,
-    is_punctuation,
-    label_groups,
-    read_passages,
-    scorable_words,
-    text_tokens,
-)
+from pytest_genderbias.datasets import corpora
 from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets, own_path
 from pytest_genderbias.errors import UndefinedError, UnknownNameError
+from pytest_genderbias.statistics import cooccurrence
 from pytest_genderbias.statistics.block_tables import block_of
-from pytest_genderbias.statistics.cooccurrence import (
-    ContextWindow,
-    Cooccurrence,
-    CooccurrenceCounter,
-    bias_deviation,
-    bias_scores,
-    bias_slope,
-    bias_slope_interval,
-    flipped_biases,
-    in_both,
-    mean_absolute_bias,
-    sums_by_block,
-    without_outliers,
-)
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.perplexity import perplexity
@@ -89,9 +61,9 @@ class Counted:
     bias) are by context. ``reasons`` explains a context without scores.
     """
 
-    size: Size
+    size: corpora.Size
     split: str
-    counts: Mapping[str, Cooccurrence]
+    counts: Mapping[str, cooccurrence.Cooccurrence]
     scores: dict[str, tuple[NDArray[np.intp], FloatArray]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -109,12 +81,12 @@ class Counting:
 
     def __init__(self, body: CorpusBody, options: Options) -> None:
         self._body, self._options = body, options
-        self._vocabulary = Vocabulary(fold_case=options["fold_case"])
+        self._vocabulary = corpora.Vocabulary(fold_case=options["fold_case"])
         words: tuple[list[str], list[str]] = ([], [])
         for entry in body.pairs:
             exchanged = options["as_printed"] and "as_printed" in entry.attributes
             words[(entry.attributes["group"] == body.groups[1]) != exchanged].append(entry.word)
-        self._labels = label_groups(self._vocabulary, words)
+        self._labels = corpora.label_groups(self._vocabulary, words)
 
     def count(self, texts: Sequence[str | Path], split: str | None) -> Counted:
         """Count texts in memory, each as a document, or without the mode ``split`` of the tokeniser those in files."""
@@ -127,7 +99,7 @@ class Counting:
                 counted.reasons[context] = str(error)
         return counted
 
-    def count_by_pair(self, texts: Sequence[str | Path], split: str | None) -> dict[str, Cooccurrence]:
+    def count_by_pair(self, texts: Sequence[str | Path], split: str | None) -> dict[str, cooccurrence.Cooccurrence]:
         """Count texts, as :meth:`count`, for each pair of gendered words separately, for :meth:`flipped`: label 2 i + 1
         for words of the first group in pair i, 2 i + 2 for those of the second, and 0 for other words.
         """
@@ -148,7 +120,9 @@ class Counting:
         splits = [self._options["tokens"]] if self._options["tokens"] != "auto" else self._splits(paths)
         return splits[0] if len(splits) == 1 else None
 
-    def flipped(self, counts: Mapping[str, Cooccurrence], repeats: int, seed: int) -> Iterator[tuple[str, FloatArray]]:
+    def flipped(
+        self, counts: Mapping[str, cooccurrence.Cooccurrence], repeats: int, seed: int
+    ) -> Iterator[tuple[str, FloatArray]]:
         """Yield context and bias of all words after random exchanges of pairs, shape (part of the repeats, words)."""
         fixed = counts[FIXED].pairs
         scorable = self._scorable(fixed)
@@ -158,12 +132,14 @@ class Counting:
             pairs = counted.pairs.reshape(len(counted.pairs), -1, 2)
             for at in range(0, repeats, rows):
                 groups, some, share = counted.groups.reshape(-1, 2), flips[at : at + rows], self._options["group_share"]
-                yield context, flipped_biases(pairs, groups, scorable, some, by_group_share=share)
+                yield context, cooccurrence.flipped_biases(pairs, groups, scorable, some, by_group_share=share)
 
     def scores(self, counted: Counted, context: str, by_group_share: bool) -> tuple[NDArray[np.intp], FloatArray]:
         """Return ids and bias of the scorable words."""
         counts, fixed = counted.counts[context], counted.counts[FIXED].pairs
-        return bias_scores(counts.pairs, counts.groups, self._scorable(fixed), by_group_share=by_group_share)
+        return cooccurrence.bias_scores(
+            counts.pairs, counts.groups, self._scorable(fixed), by_group_share=by_group_share
+        )
 
     def extremes(self, counted: Counted, training: Counted | None, side: int) -> Iterator[Record]:
         """Return the words with the largest bias towards one group, those with enough co-occurrences first."""
@@ -201,7 +177,7 @@ class Counting:
         """Return excerpts with the words near a gendered word, as they were counted."""
         left = {self._vocabulary[word]: _EXCERPTS for word in words}
         records: list[Record] = []
-        for tokens in map(TOKENISERS[split], documents) if words else ():
+        for tokens in map(corpora.TOKENISERS[split], documents) if words else ():
             ids = [self._vocabulary[token] for token in tokens]
             for at in [i for i, word in enumerate(ids) if left.get(word)]:
                 near = slice(max(0, at - _AROUND), at + _AROUND + 1)
@@ -215,7 +191,7 @@ class Counting:
     def punctuation(self, counted: Counted) -> int:
         """Return how many tokens of the text have no letter or digit."""
         occurrences = counted.counts[FIXED].words
-        marks = [i for i, word in enumerate(self._vocabulary.words[: len(occurrences)]) if is_punctuation(word)]
+        marks = [i for i, word in enumerate(self._vocabulary.words[: len(occurrences)]) if corpora.is_punctuation(word)]
         return int(occurrences[marks].sum())
 
     def items(self, counted: Counted) -> Items:
@@ -236,17 +212,23 @@ class Counting:
         block = block_of(self._vocabulary.words)
         items: Items = {}
         for context, (ids, bias) in counted.scores.items():
-            items[f"bias_sums{context}"] = sums_by_block(block[ids], np.abs(bias), bias, bias * bias)
+            items[f"bias_sums{context}"] = cooccurrence.sums_by_block(block[ids], np.abs(bias), bias, bias * bias)
             if training is not None and context in training.scores:
-                both, x, y = in_both(*training.scores[context], ids, bias)
-                inside = np.ones(len(x), dtype=np.bool_) if self._options["outliers"] else without_outliers(x, y)
+                both, x, y = cooccurrence.in_both(*training.scores[context], ids, bias)
+                inside = (
+                    np.ones(len(x), dtype=np.bool_)
+                    if self._options["outliers"]
+                    else cooccurrence.without_outliers(x, y)
+                )
                 x, y = x[inside], y[inside]
-                items[f"beta_sums{context}"] = sums_by_block(block[both[inside].astype(np.intp)], x, y, x * x, x * y)
+                items[f"beta_sums{context}"] = cooccurrence.sums_by_block(
+                    block[both[inside].astype(np.intp)], x, y, x * x, x * y
+                )
         return items
 
     def _scorable(self, fixed: FloatArray) -> NDArray[np.bool_]:
         """Return which words can be scored, by their co-occurrences with each group in the fixed context."""
-        scorable = scorable_words(
+        scorable = corpora.scorable_words(
             self._vocabulary.words[: len(fixed)],
             self._labels,
             self._body.stop_words,
@@ -258,30 +240,36 @@ class Counting:
 
     def _counts(
         self, texts: Sequence[str | Path], split: str | None, labels: NDArray[np.int8]
-    ) -> tuple[Size, dict[str, Cooccurrence]]:
+    ) -> tuple[corpora.Size, dict[str, cooccurrence.Cooccurrence]]:
         """Return the size of texts, and their counts in each context, of the groups in ``labels``."""
         options, groups = self._options, -(-int(labels.max()) // 2) * 2
         contexts = {
-            FIXED: ContextWindow(1.0, options["k"]),
-            INFINITE: ContextWindow(options["decay"], options["reach"]),
+            FIXED: cooccurrence.ContextWindow(1.0, options["k"]),
+            INFINITE: cooccurrence.ContextWindow(options["decay"], options["reach"]),
         }
-        counters = {key: CooccurrenceCounter(labels, context, groups) for key, context in contexts.items()}
+        counters = {key: cooccurrence.CooccurrenceCounter(labels, context, groups) for key, context in contexts.items()}
         if split is None:
             tokens = options["tokens"]
-            sizes = [feed_corpus(path, self._vocabulary, *counters.values(), tokens=tokens) for path in texts]
+            sizes = [corpora.feed_corpus(path, self._vocabulary, *counters.values(), tokens=tokens) for path in texts]
         else:
             documents, sizes = [str(text) for text in texts], []
             refuse_uncut_replies(documents)
-            for words in map(TOKENISERS[split], documents):
-                ids: Ids = self._vocabulary.ids(words)
-                sizes.append(Size(1, len(ids)))
+            for words in map(corpora.TOKENISERS[split], documents):
+                ids: corpora.Ids = self._vocabulary.ids(words)
+                sizes.append(corpora.Size(1, len(ids)))
                 for counter in counters.values():
                     counter.feed(ids, [len(ids)])
-        size = Size(sum(s.documents for s in sizes), sum(s.tokens for s in sizes))
+        size = corpora.Size(sum(s.documents for s in sizes), sum(s.tokens for s in sizes))
         return size, {key: counter.result() for key, counter in counters.items()}
 
     def _splits(self, paths: Iterable[str | Path]) -> list[str]:
-        return sorted({file_tokens(file, self._options["tokens"]) for path in paths for file in corpus_files(path)})
+        return sorted(
+            {
+                corpora.file_tokens(file, self._options["tokens"])
+                for path in paths
+                for file in corpora.corpus_files(path)
+            }
+        )
 
     def _scored_words(self, counted: Counted) -> list[str]:
         """Return the words of the suite's lists that have a score."""
@@ -390,7 +378,7 @@ class Corpus(Family[CorpusBody]):
             "drop", "keep", meaning="tokens without a letter or digit: not scored, or scored as words", implied=True
         ),
         "tokens": one_of(
-            *TOKENS,
+            *corpora.TOKENS,
             meaning=(
                 "split texts at white space, or as running text; auto: by the beginning of each file, generated texts"
                 " as the training text"
@@ -440,7 +428,7 @@ class Corpus(Family[CorpusBody]):
             questions = {"texts": Question(TextCases([("",)] * options["seeds"]), query)}
         if options["training"]:
             paths, _ = _find(options["training"], context, "train")
-            questions["training"] = Question(None, BesideText(tuple(map(str, paths)), corpus_sha256(paths)))
+            questions["training"] = Question(None, BesideText(tuple(map(str, paths)), corpora.corpus_sha256(paths)))
         if context.role != "text":
             questions |= _perplexity_question(options, context)
         return questions
@@ -513,11 +501,14 @@ def _figures_of(bias: FloatArray, context: str, training: Counted | None, outlie
     """Return the statistics of one context, from the bias by word id; NaN if undefined."""
     ids = np.flatnonzero(~np.isnan(bias))
     scores = bias[ids]
-    figures = {f"mu{context}": partial(mean_absolute_bias, scores), f"sigma{context}": partial(bias_deviation, scores)}
+    figures = {
+        f"mu{context}": partial(cooccurrence.mean_absolute_bias, scores),
+        f"sigma{context}": partial(cooccurrence.bias_deviation, scores),
+    }
     if training is not None:
         of_training = training.scores.get(context, (ids[:0], scores[:0]))
-        _, x, y = in_both(*of_training, ids, scores)
-        figures[f"beta{context}"] = partial(bias_slope, x, y, outliers=outliers)
+        _, x, y = cooccurrence.in_both(*of_training, ids, scores)
+        figures[f"beta{context}"] = partial(cooccurrence.bias_slope, x, y, outliers=outliers)
     values = {}
     for key, figure in figures.items():
         try:
@@ -566,7 +557,7 @@ def _perplexity_question(options: Options, context: Context) -> dict[str, Questi
         if options["evaluation"]:
             raise
         return {}
-    passages = read_passages(paths, options["evaluation_words"], tokens=options["tokens"])
+    passages = corpora.read_passages(paths, options["evaluation_words"], tokens=options["tokens"])
     facts = {"words": np.asarray([n for _, n in passages]), "text": np.asarray([what] * len(passages))}
     cases = TextCases([(passage,) for passage, _ in passages], facts=facts)
     return {"perplexity": Question(cases, BlockLogLikelihood(), whole=True)}
@@ -581,20 +572,20 @@ def _take_figures(
         figures.miss(found.reasons[context], mu, sigma, beta)
     else:
         bias = found.scores[context][1]
-        figures.take(mu, lambda: mean_absolute_bias(bias), no_interval=_NO_INTERVAL)
-        figures.take(sigma, lambda: bias_deviation(bias), no_interval=_NO_INTERVAL)
+        figures.take(mu, lambda: cooccurrence.mean_absolute_bias(bias), no_interval=_NO_INTERVAL)
+        figures.take(sigma, lambda: cooccurrence.bias_deviation(bias), no_interval=_NO_INTERVAL)
     if training is None:
         whose = "the model's training text is unknown" if generated else "a text has no training text"
         figures.miss(f"{whose}: name one with the option training (a path or a data set)", beta)
     elif context not in found.reasons and context in training.reasons:
         figures.miss(f"the training text: {training.reasons[context]}", beta)
     elif context not in found.reasons:
-        _, x, y = in_both(*training.scores[context], *found.scores[context])
+        _, x, y = cooccurrence.in_both(*training.scores[context], *found.scores[context])
         keep = options["outliers"]
         figures.take(
             beta,
-            lambda: bias_slope(x, y, outliers=keep),
-            lambda: bias_slope_interval(x, y, outliers=keep),
+            lambda: cooccurrence.bias_slope(x, y, outliers=keep),
+            lambda: cooccurrence.bias_slope_interval(x, y, outliers=keep),
             "the words scored in both texts are too few",
         )
 
@@ -631,7 +622,7 @@ def _size_note(what: str, found: Counted, marks: int, body: CorpusBody) -> str:
 
 
 def _look(documents: Sequence[str]) -> str:
-    return text_tokens(" \n".join(documents[:1000]))
+    return corpora.text_tokens(" \n".join(documents[:1000]))
 
 
 def _split_note(found: Counted, training: Counted | None, look: str) -> str:
@@ -648,7 +639,8 @@ def _share_note(found: Counted, counting: Counting, by_group_share: bool) -> str
         return ""
     first, second = found.counts[FIXED].groups
     fixed, infinite = (
-        mean_absolute_bias(counting.scores(found, context, not by_group_share)[1]) for context in (FIXED, INFINITE)
+        cooccurrence.mean_absolute_bias(counting.scores(found, context, not by_group_share)[1])
+        for context in (FIXED, INFINITE)
     )
     other = f"mu is {fixed:.4f} and mu_infinite {infinite:.4f}"
     shift = f"adds {log(second / first):+.4f} to every score"

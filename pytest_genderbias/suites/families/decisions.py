@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.discrim_eval import ATTRIBUTES, FilledDecisions, read_discrim_eval
 from pytest_genderbias.errors import SettingError, UndefinedError
-from pytest_genderbias.statistics.decision_differences import (
-    balanced_weights,
-    exchanged_differences,
-    logit_differences,
-    yes_ratio,
-)
+from pytest_genderbias.statistics import decision_differences
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import TIE
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, Asking, is_english
@@ -273,7 +268,7 @@ class Decisions(Family[DecisionsBody]):
         for name in _DIFFERENCES:
             figures.take_mean(name, {}, items, _FEW, partial(_mean_difference, items, name))
         ratio = partial(_decided_in, items, "yes_first", "yes_reference")
-        figures.take_mean("impact_ratio", {}, items, _FEW, lambda: yes_ratio(*ratio()[1]))
+        figures.take_mean("impact_ratio", {}, items, _FEW, lambda: decision_differences.yes_ratio(*ratio()[1]))
 
     def _records(self, items: Arrays, groups: tuple[str, ...]) -> list[Record]:
         return _records(items, groups)
@@ -286,7 +281,9 @@ class Decisions(Family[DecisionsBody]):
         shuffled = {}
         for name in _DIFFERENCES:
             if name != "refusal_difference" or "refused_first" in items:
-                shuffled[name] = exchanged_differences(_difference_of(items, name)[1], repeats, seed)
+                shuffled[name] = decision_differences.exchanged_differences(
+                    _difference_of(items, name)[1], repeats, seed
+                )
         return shuffled
 
 
@@ -500,7 +497,7 @@ def _weights(answer: Answer | None, groups: int) -> tuple[tuple[FloatArray, ...]
         return None, ""
     tokens = answer.in_order().reshape(groups, -1)
     try:
-        return balanced_weights(*tokens), ""
+        return decision_differences.balanced_weights(*tokens), ""
     except UndefinedError:
         return None, (
             f"no name of one group has as many tokens as one of the other ({_all_counts(tokens)}); use the"
@@ -560,7 +557,9 @@ def _items(answers: Answers, floor: float, groups: int) -> dict[str, NDArray[np.
     by_group = weights or (None,) * groups
     yes = [np.average(decided.yes[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
     if groups == 2:
-        compared = {"difference": logit_differences(decided.logits[:, 0], decided.logits[:, 1], weights)}
+        compared = {
+            "difference": decision_differences.logit_differences(decided.logits[:, 0], decided.logits[:, 1], weights)
+        }
     else:
         logits = [np.average(decided.logits[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
         compared = dict(zip(_columns("logit", groups), logits, strict=True))

@@ -14,15 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.statistics.contingency import (
-    count_fills,
-    fewest_significant,
-    p_values,
-    pearson_chi_square,
-    relabellings,
-    significant_fills,
-    smallest_expected,
-)
+from pytest_genderbias.statistics import contingency
 from pytest_genderbias.statistics.count_sums import significant_fill_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question, take_arrays
@@ -81,9 +73,9 @@ def _smallest_effect(body: DiscoBody, options: Options, scores: Answer, sizes: I
     """Return a note on the smallest effect that the test can find with so many persons, in the template with the fewest
     fills.
     """
-    fills = [len(count_fills(scores.values[:, t]).fills) for t in range(scores.values.shape[1])]
+    fills = [len(contingency.count_fills(scores.values[:, t]).fills) for t in range(scores.values.shape[1])]
     tests = min(fills) if options["family"] == "template" else sum(fills)
-    fewest = fewest_significant(sizes, options["level"] / tests, options["test"])
+    fewest = contingency.fewest_significant(sizes, options["level"] / tests, options["test"])
     if all(count is None for count in fewest):
         persons = " and ".join(f"{size} {group}" for group, size in zip(body.groups, sizes, strict=True))
         return (
@@ -208,9 +200,9 @@ class DisCo(Family[DiscoBody]):
             return figures.summary([], items)
         level, family, test = options["level"], options["family"], options["test"]
         by_name = np.lexsort((group_of, names))  # so that shuffles do not depend on the order of the word list
-        labels = relabellings(group_of[by_name], options["repeats"], seed)
-        null = significant_fills(scores.values[by_name], labels, level=level, family=family, test=test)
-        found = significant_fills(scores.values, group_of, level=level, family=family, test=test)
+        labels = contingency.relabellings(group_of[by_name], options["repeats"], seed)
+        null = contingency.significant_fills(scores.values[by_name], labels, level=level, family=family, test=test)
+        found = contingency.significant_fills(scores.values, group_of, level=level, family=family, test=test)
         for name, value in zip(self.statistics, (found, null.mean(), null.max()), strict=True):
             figures.take(name, partial(float, value), no_interval=_NO_INTERVAL)
         records = self._records(body, options, scores, group_of, sizes)
@@ -226,8 +218,12 @@ class DisCo(Family[DiscoBody]):
         level, family, test = options["level"], options["family"], options["test"]
         by_name = np.lexsort((group_of, names))
         labels, fills = group_of[by_name], scores.values[by_name]
-        shuffles = (relabellings(labels, min(size, repeats - done), rng) for done in range(0, repeats, size))
-        counts = [significant_fills(fills, groups, level=level, family=family, test=test) for groups in shuffles]
+        shuffles = (
+            contingency.relabellings(labels, min(size, repeats - done), rng) for done in range(0, repeats, size)
+        )
+        counts = [
+            contingency.significant_fills(fills, groups, level=level, family=family, test=test) for groups in shuffles
+        ]
         return {"significant_fills": np.concatenate(counts)}
 
     def _scored(self, body: DiscoBody, options: Options, scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
@@ -240,15 +236,15 @@ class DisCo(Family[DiscoBody]):
     def _records(
         body: DiscoBody, options: Options, scores: Answer, group_of: IntArray, sizes: IntArray
     ) -> list[Record]:
-        counted = [count_fills(scores.values[:, t]) for t in range(scores.values.shape[1])]
+        counted = [contingency.count_fills(scores.values[:, t]) for t in range(scores.values.shape[1])]
         tests = sum(len(c.fills) for c in counted)
         records: list[Record] = []
         for (template, _), c in zip(body.templates.of(options["templates"]), counted, strict=True):
             by_group = c.by_group(group_of, len(body.groups))
-            chi_square = pearson_chi_square(by_group, sizes)[0]
-            p = p_values(by_group, sizes, options["test"])
+            chi_square = contingency.pearson_chi_square(by_group, sizes)[0]
+            p = contingency.p_values(by_group, sizes, options["test"])
             cut = options["level"] / (len(c.fills) if options["family"] == "template" else tests)
-            small = smallest_expected(by_group, sizes) < 5
+            small = contingency.smallest_expected(by_group, sizes) < 5
             preferred = (by_group / sizes).argmax(axis=1)
             records.extend(
                 {

@@ -17,12 +17,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.honest import read_honest, read_hurtlex
 from pytest_genderbias.errors import DataFileError, UndefinedError
-from pytest_genderbias.statistics.decision_differences import (
-    exchanged_differences,
-    exchanged_share_differences,
-    per_hundred_words,
-    pooled_share_difference,
-)
+from pytest_genderbias.statistics import decision_differences
 from pytest_genderbias.statistics.inference.intervals import share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
@@ -321,7 +316,7 @@ class Generation(Family[GenerationBody]):
             figures.take_mean(f"{name}_difference", options, items, _FEW)
         figures.take(
             "same_gender_difference",
-            lambda: pooled_share_difference(*_gender_counts(items)),
+            lambda: decision_differences.pooled_share_difference(*_gender_counts(items)),
             lambda: rate_difference_interval(*_gender_counts(items), _OVER),
             _FEW,
         )
@@ -336,8 +331,10 @@ class Generation(Family[GenerationBody]):
         shuffled = {}
         for name in _FIGURES:
             first, second = _written(items, f"{name}_first", f"{name}_second")
-            shuffled[f"{name}_difference"] = exchanged_differences(first - second, repeats, seed)
-        shuffled["same_gender_difference"] = exchanged_share_differences(*_gender_counts(items), repeats, seed)
+            shuffled[f"{name}_difference"] = decision_differences.exchanged_differences(first - second, repeats, seed)
+        shuffled["same_gender_difference"] = decision_differences.exchanged_share_differences(
+            *_gender_counts(items), repeats, seed
+        )
         return shuffled
 
 
@@ -454,10 +451,10 @@ def _figures(
     counts = {name: found.reshape(len(answer.units), len(body.groups), -1) for name, found in flat.items()}
     words = counts["words"]
     figures = {
-        "sentiment": per_hundred_words(counts[_POSITIVE] - counts[_NEGATIVE], words),
+        "sentiment": decision_differences.per_hundred_words(counts[_POSITIVE] - counts[_NEGATIVE], words),
         "length": words.mean(axis=-1),
         "refusal": counts["refused"].mean(axis=-1),
-        "topic": per_hundred_words(counts["topic 0"] - counts["topic 1"], words),
+        "topic": decision_differences.per_hundred_words(counts["topic 0"] - counts["topic 1"], words),
     }
     return counts, figures, _about(body, answer)
 

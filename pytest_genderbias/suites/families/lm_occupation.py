@@ -12,11 +12,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.group_deviations import (
-    exchanged_deviations,
-    root_of_mean_interval,
-    squared_deviations,
-)
+from pytest_genderbias.statistics import group_deviations
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.families.shared.occupations import (
@@ -187,14 +183,14 @@ class LmOccupationOfGroups(LmOccupation):
         items: Items = {
             "occupation": np.asarray(labels),
             **_GROUPS.items("score", by_prefix.mean(axis=1)),
-            "squares": squared_deviations(by_prefix),
+            "squares": group_deviations.squared_deviations(by_prefix),
             "by_prefix": by_prefix.astype(np.float32),
         }
         figures = SummaryBuilder(self.statistics)
         figures.take(
             "occupation_rms",
             lambda: squared_sums(options, items).total,
-            lambda: root_of_mean_interval(items["squares"], _OVER),
+            lambda: group_deviations.root_of_mean_interval(items["squares"], _OVER),
             _GROUPS.few,
         )
         _GROUPS.take(figures, items)
@@ -203,5 +199,5 @@ class LmOccupationOfGroups(LmOccupation):
 
     def null(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures after exchanges of the groups."""
-        values = exchanged_deviations(self._scores(body, options, answers["cases"]), repeats, seed)
+        values = group_deviations.exchanged_deviations(self._scores(body, options, answers["cases"]), repeats, seed)
         return dict(zip(self.statistics, values, strict=True))

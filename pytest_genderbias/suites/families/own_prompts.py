@@ -37,15 +37,8 @@ from pytest_genderbias.suites.statistic import (
     Scale,
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.text import reply_reading
 from pytest_genderbias.text.normal_form import normal_form
-from pytest_genderbias.text.reply_reading import (
-    changes_pronoun,
-    first_number,
-    is_refusal,
-    pronoun_forms,
-    refusals,
-    without_reasoning,
-)
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.template import Word, piece_texts, slots_of
 from pytest_genderbias.text.unspaced import check_of, refuse_uncut_replies
@@ -366,9 +359,10 @@ def _read_answer(data: LocatedMap, beside: Path, ask: Asking, groups: tuple[str,
             "answer", f"{answer} is read as English writes it; in {ask.language} use {{scorer: module:callable}}"
         )
     if answer == _PRONOUN:
-        if unknown := [group for group in groups if group not in pronoun_forms()]:
+        if unknown := [group for group in groups if group not in reply_reading.pronoun_forms()]:
             raise data.error_at(
-                "groups", f"expected pronouns, of {', '.join(pronoun_forms())}, as groups, got {unknown[0]!r:.60}"
+                "groups",
+                f"expected pronouns, of {', '.join(reply_reading.pronoun_forms())}, as groups, got {unknown[0]!r:.60}",
             )
         return Reading(_PRONOUN)
     if answer in (_NUMBER, _TEXT):
@@ -406,7 +400,7 @@ def _check_right(data: LocatedMap, reading: Reading, controls: Sequence[Labelled
             )
         if reading.kind == _PRONOUN and control.label != _STATED:
             raise row.error_at("right", f"expected right: {_STATED}, got {control.label!r}")
-        if reading.kind == _NUMBER and first_number(control.label) is None:
+        if reading.kind == _NUMBER and reply_reading.first_number(control.label) is None:
             raise row.error_at("right", f"expected a number, got {control.label!r}")
 
 
@@ -460,7 +454,7 @@ def _read(
     places = [known.get(label.lower(), 0) for label in of_case]
     if not asking.is_counted(answer):
         return _of_probabilities(body.reading, np.asarray(answer.values, dtype=np.float64).reshape(*shape, -1), places)
-    texts = [without_reasoning(text) for replies in answer.content.texts for text in replies]
+    texts = [reply_reading.without_reasoning(text) for replies in answer.content.texts for text in replies]
     each = np.asarray([len(replies) for replies in answer.content.texts])
     case = np.repeat(np.arange(len(each)), each)  # of each reply
 
@@ -478,8 +472,8 @@ def _read(
         }
     else:
         labels = [of_case[number] for number in case.tolist()]
-        openings = refusals(body.ask.language, body.ask.own_refusals)
-        declines = np.asarray([is_refusal(text, openings) for text in texts], dtype=np.bool_)
+        openings = reply_reading.refusals(body.ask.language, body.ask.own_refusals)
+        declines = np.asarray([reply_reading.is_refusal(text, openings) for text in texts], dtype=np.bool_)
         silent = np.asarray([not text for text in texts], dtype=np.bool_)
         scores = np.where(declines | silent, np.nan, _scores(body, options, texts, data, labels))
         has = np.isfinite(scores)
@@ -518,7 +512,7 @@ def _scores(
             return np.full(len(texts), np.nan)
         return _scored_by_code(reading.scorer, texts, data)
     if reading.kind == _NUMBER:
-        return np.asarray([np.nan if (value := first_number(text)) is None else value for text in texts])
+        return np.asarray([np.nan if (value := reply_reading.first_number(text)) is None else value for text in texts])
     if reading.kind == _PRONOUN:
         return np.asarray([bool(_changes(body, *one)) for one in zip(texts, stated, strict=True)], np.float64)
     refuse_uncut_replies(texts)
@@ -539,7 +533,7 @@ def _words(text: str, listed: frozenset[str]) -> float:
 
 def _changes(body: PairedBody, text: str, stated: str) -> bool | None:
     """Return whether a reply changes the stated pronoun, to a usual one or that of a group; ``None`` without one."""
-    return changes_pronoun(text, stated, {"he", "she", "they", *body.groups})
+    return reply_reading.changes_pronoun(text, stated, {"he", "she", "they", *body.groups})
 
 
 def _is_right(body: PairedBody, text: str, right: str) -> bool:
@@ -547,7 +541,7 @@ def _is_right(body: PairedBody, text: str, right: str) -> bool:
     words.
     """
     if body.reading.kind == _NUMBER:
-        return first_number(text) == first_number(right)
+        return reply_reading.first_number(text) == reply_reading.first_number(right)
     if body.reading.kind == _PRONOUN:
         return _changes(body, text, right) is False
     return normal_form(right).lower() in normal_form(text).lower()

@@ -13,14 +13,8 @@ import numpy as np
 
 from pytest_genderbias.datasets.mentions import FORMS
 from pytest_genderbias.errors import DataFileError, NotApplicableError, UndefinedError
+from pytest_genderbias.statistics import group_deviations
 from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
-from pytest_genderbias.statistics.group_deviations import (
-    contrast_values,
-    group_contrast,
-    group_contrast_interval,
-    shuffled_contrast_rms,
-    shuffled_lines,
-)
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
@@ -194,8 +188,8 @@ class PronounOccupation(Family[PronounOccupationBody]):
         figures = SummaryBuilder(self.statistics)
         figures.take(
             "mean_difference",
-            lambda: group_contrast(ratio, first),
-            lambda: group_contrast_interval(ratio, first, _OVER),
+            lambda: group_deviations.group_contrast(ratio, first),
+            lambda: group_deviations.group_contrast_interval(ratio, first, _OVER),
             _FEW,
         )
         take_line(figures, share, ratio, _OVER, _FEW)
@@ -221,9 +215,9 @@ class PronounOccupation(Family[PronounOccupationBody]):
         answer = answers["cases"]
         by_frame = self._scores(body, answer)
         share, ratio = body.shares()[answer.units], score_bias(by_frame[:, :, 0], by_frame[:, :, 1])
-        by_share = shuffled_lines(share, ratio, repeats, seed)
+        by_share = group_deviations.shuffled_lines(share, ratio, repeats, seed)
         return {
-            "mean_difference": slope_of_sums(shuffled_lines(_in_first(share), ratio, repeats, seed)),
+            "mean_difference": slope_of_sums(group_deviations.shuffled_lines(_in_first(share), ratio, repeats, seed)),
             "pearson_r": pearson_of_sums(by_share),
             "slope": slope_of_sums(by_share),
         }
@@ -330,7 +324,7 @@ class PronounOccupationOfGroups(PronounOccupation):
         items: Items = {"occupation": np.asarray(labels), "share": share}
         figures = SummaryBuilder(self.statistics)
         try:
-            items |= _GROUPS.items("contrast", contrast_values(scores, _in_first(share)))
+            items |= _GROUPS.items("contrast", group_deviations.contrast_values(scores, _in_first(share)))
         except UndefinedError as error:
             figures.miss(str(error))
             return figures.summary([], items)
@@ -346,4 +340,4 @@ class PronounOccupationOfGroups(PronounOccupation):
         """Return the figure of scores that are shuffled over the occupations."""
         answer = answers["cases"]
         scores, first = self._scores(body, answer).mean(axis=1), _in_first(body.shares()[answer.units])
-        return {"mean_difference_rms": shuffled_contrast_rms(scores, first, repeats, seed)}
+        return {"mean_difference_rms": group_deviations.shuffled_contrast_rms(scores, first, repeats, seed)}

@@ -15,15 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.bias_subspace import (
-    PrincipalRatios,
-    cosine_with,
-    pair_direction,
-    principal_ratios,
-    random_cosines,
-    random_ratios,
-    unit_vectors,
-)
+from pytest_genderbias.statistics import bias_subspace
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family, Option, flag
@@ -128,7 +120,9 @@ class Subspace(Family[SubspaceBody]):
         for key, ratio in zip(("ratio_2", "ratio_3", "ratio_4"), full.ratios, strict=True):
             figures.take(key, partial(float, ratio), no_interval=_NO_INTERVAL)
         figures.take(
-            "cosine", lambda: cosine_with(_direction(body, vectors, options), full.component), no_interval=_NO_INTERVAL
+            "cosine",
+            lambda: bias_subspace.cosine_with(_direction(body, vectors, options), full.component),
+            no_interval=_NO_INTERVAL,
         )
         return figures.summary(*_by_word(body, vectors, full, options), notes=notes)
 
@@ -139,11 +133,11 @@ class Subspace(Family[SubspaceBody]):
         null = np.full((repeats, 4), np.nan)
         try:
             _component(body.words, vectors, options)
-            null[:, :3] = random_ratios(
+            null[:, :3] = bias_subspace.random_ratios(
                 rows, repeats, seed, centred=options["centred"], normalised=options["normalised"]
             )
             _direction(body, vectors, options)  # without one there is no cosine to hold against others
-            null[:, 3] = random_cosines(len(rows[0]), repeats, seed)
+            null[:, 3] = bias_subspace.random_cosines(len(rows[0]), repeats, seed)
         except UndefinedError:
             pass
         return dict(zip(self.statistics, null.T, strict=True))
@@ -164,12 +158,14 @@ def _vectors(body: SubspaceBody, answer: Answer) -> dict[str, FloatArray]:
     return {word: v for word, v, there in zip(_all_words(body), rows, have_vectors(rows), strict=True) if there}
 
 
-def _component(words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: Options) -> PrincipalRatios:
+def _component(
+    words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: Options
+) -> bias_subspace.PrincipalRatios:
     """Return the first component and the ratios of the words that have vectors."""
     rows = [vectors[word] for word in words if word in vectors]
     if not rows:
         raise UndefinedError("none of the words has a vector")
-    return principal_ratios(rows, centred=options["centred"], normalised=options["normalised"])
+    return bias_subspace.principal_ratios(rows, centred=options["centred"], normalised=options["normalised"])
 
 
 def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: Options) -> FloatArray:
@@ -180,18 +176,18 @@ def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: O
     for word in body.pair:
         if word not in vectors:
             raise UndefinedError(f"{word!r}, a word of the pair for the learned direction, has no vector")
-    return pair_direction(vectors[second], vectors[first])
+    return bias_subspace.pair_direction(vectors[second], vectors[first])
 
 
 def _by_word(
-    body: SubspaceBody, vectors: Mapping[str, FloatArray], full: PrincipalRatios, options: Options
+    body: SubspaceBody, vectors: Mapping[str, FloatArray], full: bias_subspace.PrincipalRatios, options: Options
 ) -> tuple[list[Record], Items]:
     """Return records with the position of each word along the first component, oriented as the learned direction, and
     items.
     """
     known = [word for word in body.words if word in vectors]
     rows = np.asarray([vectors[word] for word in known])
-    rows = unit_vectors(rows) if options["normalised"] else rows
+    rows = bias_subspace.unit_vectors(rows) if options["normalised"] else rows
     places = (rows - (rows.mean(axis=0) if options["centred"] else 0.0)) @ full.component
     try:
         places = places * (-1.0 if _direction(body, vectors, options) @ full.component < 0 else 1.0)

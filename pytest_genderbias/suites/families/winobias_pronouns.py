@@ -16,16 +16,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import words_of
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
+from pytest_genderbias.statistics import coreference_scores
 from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, gap_figure
-from pytest_genderbias.statistics.coreference_scores import (
-    LINKS_NOTHING,
-    conll_f1,
-    exchanged_f1_gaps,
-    f1_gap,
-    f1_gap_interval,
-    f1_interval,
-    sides_without_links,
-)
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.count_sums import (
     absolute_gap_sums,
@@ -46,7 +38,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
 from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, take_arrays
-from pytest_genderbias.suites.families.shared import asking
+from pytest_genderbias.suites.families.shared import asking, group_distances
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     OPTIONS,
     Chosen,
@@ -55,15 +47,6 @@ from pytest_genderbias.suites.families.shared.asked_pronouns import (
     Reading,
     Scored,
     Way,
-)
-from pytest_genderbias.suites.families.shared.group_distances import (
-    DISTANCES,
-    LABELS,
-    OUTPUT_OPTION,
-    PROBABILITIES,
-    distance_statistics,
-    shuffled_distances,
-    take_distances,
 )
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores
@@ -183,7 +166,7 @@ def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
         pairs, names, answer, gold, gender = take_arrays(arrays, "pair", "profession", "answer", "gold", "gender")
         codes = {"answer": answer.ravel(), "gold": gold.ravel(), "gender": gender.ravel()}
         weights = None
-        if options.get("output") == PROBABILITIES:  # signatures leave the default out
+        if options.get("output") == group_distances.PROBABILITIES:  # signatures leave the default out
             other, weights = take_arrays(arrays, "other", "probability")
             codes, weights = codes | {"other": other.ravel()}, weights.reshape(-1, 3)
         tables = _by_pair(_sentence_tables(codes, weights, len(names)))
@@ -200,7 +183,7 @@ GAPS: Mapping[str, FamilyStatistic] = {
         SIGNED_SHARE, "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences", _f1_gap_sums
     ),
     **{name: statistic for key, rate in _RATES.items() for name, statistic in _gap_statistics(key, rate).items()},
-    **distance_statistics(_distance_sums),
+    **group_distances.distance_statistics(_distance_sums),
 }
 GAP_OPTIONS: Mapping[str, Option] = {
     "shares": one_of(
@@ -211,7 +194,7 @@ GAP_OPTIONS: Mapping[str, Option] = {
             " for the professions in both"
         ),
     ),
-    **OUTPUT_OPTION,
+    **group_distances.OUTPUT_OPTION,
     "unresolved": one_of(
         "keep",
         "drop",
@@ -240,8 +223,8 @@ def take_gaps(
     facts, (pro, anti) = reading.facts, sides(reading)
     figures.take(
         "f1_gap",
-        lambda: f1_gap(pro, anti),
-        lambda: f1_gap_interval(pro, anti, PAIRS),
+        lambda: coreference_scores.f1_gap(pro, anti),
+        lambda: coreference_scores.f1_gap_interval(pro, anti, PAIRS),
         "the two sentences of every pair have the same answer",
     )
     names, codes = _codes(reading)
@@ -249,14 +232,14 @@ def take_gaps(
     shares = _shares(body, options["shares"], names)
     by_pair = _pair_counts(codes, len(names))
     gaps = {key: _take_gaps(figures, key, tables, by_pair, shares) for key in _RATES}
-    weights = _probabilities(reading) if options["output"] == PROBABILITIES else None
-    if options["output"] == PROBABILITIES and weights is None:
-        figures.miss(_NO_PROBABILITIES, *DISTANCES)
+    weights = _probabilities(reading) if options["output"] == group_distances.PROBABILITIES else None
+    if options["output"] == group_distances.PROBABILITIES and weights is None:
+        figures.miss(_NO_PROBABILITIES, *group_distances.DISTANCES)
     elif not tables[..., : len(names)].any():
-        figures.miss(LINKS_NOTHING, *DISTANCES)
+        figures.miss(coreference_scores.LINKS_NOTHING, *group_distances.DISTANCES)
     else:
         table = _sentence_tables(codes, weights, len(names)).sum(axis=0)
-        take_distances(figures, _by_measure(table, options), _NO_DISTANCE_INTERVAL)
+        group_distances.take_distances(figures, _by_measure(table, options), _NO_DISTANCE_INTERVAL)
     right = (reading.linked == 0).astype(np.float64).reshape(-1, 2)
     items: dict[str, NDArray[np.generic]] = {
         "pair": facts["id"][::2],
@@ -271,7 +254,7 @@ def take_gaps(
         items |= {"other": codes["other"].astype(np.int16).reshape(-1, 2), "probability": weights.reshape(-1, 2, 3)}
     records = [*_of_types(facts["type"], pro, anti, reading), *_of_professions(names, gaps, shares)]
     left = int((~np.isin(facts["gender"], _GENDERS)).sum())
-    unlinked = " and ".join(f"{side}-stereotypical" for side in sides_without_links(pro, anti))
+    unlinked = " and ".join(f"{side}-stereotypical" for side in coreference_scores.sides_without_links(pro, anti))
     notes = [
         *([_NOTHING_LINKED.format(unlinked)] if unlinked else []),
         *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
@@ -293,18 +276,18 @@ def shuffled_gaps(
     by_pair, genders = _pair_counts(codes, len(names)), codes["gender"].reshape(-1, 2)
     differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
     counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))
-    null = {"f1_gap": exchanged_f1_gaps(*sides(reading), repeats, seed)}
+    null = {"f1_gap": coreference_scores.exchanged_f1_gaps(*sides(reading), repeats, seed)}
     for key, rate in _RATES.items():
         hits, trials = hits_and_trials_of(counts, rate)
         null[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
         null[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
         as_it_is, turned = (paired_columns(*hits_and_trials_of(side, rate)) for side in (by_pair, by_pair[:, :, ::-1]))
         null[f"{key}_gap_rms"] = rms_of_paired_sums(_exchanged(as_it_is, turned, differ, repeats, seed))
-    weights = _probabilities(reading) if options["output"] == PROBABILITIES else None
-    if options["output"] == PROBABILITIES and weights is None:
-        return null | {name: np.full(repeats, np.nan) for name in DISTANCES}
+    weights = _probabilities(reading) if options["output"] == group_distances.PROBABILITIES else None
+    if options["output"] == group_distances.PROBABILITIES and weights is None:
+        return null | {name: np.full(repeats, np.nan) for name in group_distances.DISTANCES}
     tables = _exchanged_tables(_by_pair(_sentence_tables(codes, weights, len(names))), differ, repeats, seed)
-    return null | shuffled_distances(_by_measure(tables, options))
+    return null | group_distances.shuffled_distances(_by_measure(tables, options))
 
 
 def _exchanged_tables(by_pair: FloatArray, differ: NDArray[np.bool_], repeats: int, seed: int) -> FloatArray:
@@ -418,7 +401,7 @@ def _drops(options: Mapping[str, object], measure: str) -> bool:
 def _unresolved_notes(reading: Reading, options: Options) -> list[str]:
     """Return a note on the sentences without a linked profession, which the reference code leaves out of separation."""
     left = int((reading.linked < 0).sum())
-    if not left or options["output"] != LABELS:
+    if not left or options["output"] != group_distances.LABELS:
         return []
     counted = "left out of separation" if options["unresolved"] == "drop" else "an answer of their own in separation"
     return [f"{left} sentences whose pronoun is linked to neither profession or both are {counted} (option unresolved)"]
@@ -443,7 +426,7 @@ def _take_gaps(
     total, r, rms = (f"{key}_gap_{figure}" for figure in ("sum", "pearson", "rms"))
     try:
         if not tables[..., : tables.shape[-2]].any():
-            raise UndefinedError(LINKS_NOTHING)
+            raise UndefinedError(coreference_scores.LINKS_NOTHING)
         gaps = class_gaps(tables, _RATES[key])
     except UndefinedError as error:
         figures.miss(str(error), total, r, rms)
@@ -474,7 +457,7 @@ def _of_types(types: IntArray, pro: NDArray[np.float64], anti: NDArray[np.float6
         row: Record = {"slice": "type", "value": int(kind), "pairs": int(here.sum())}
         for side, counts in (("f1_pro", pro), ("f1_anti", anti)):
             try:
-                row[side] = float(conll_f1(counts[here].sum(axis=0)))
+                row[side] = float(coreference_scores.conll_f1(counts[here].sum(axis=0)))
             except UndefinedError:
                 row[side] = None
         row |= {"right_pro": float(right[here, 0].mean()), "right_anti": float(right[here, 1].mean())}
@@ -583,7 +566,12 @@ class CorefWinobias(Winobias):
         records, items, notes = take_gaps(figures, body, options, reading)
         pro, anti = sides(reading)
         counts = reading.counts.sum(axis=0)
-        figures.take("accuracy", lambda: float(conll_f1(counts)), lambda: f1_interval(pro + anti, PAIRS), _FEW)
+        figures.take(
+            "accuracy",
+            lambda: float(coreference_scores.conll_f1(counts)),
+            lambda: coreference_scores.f1_interval(pro + anti, PAIRS),
+            _FEW,
+        )
         kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if reading.clusters else "F1: f1_pair, by pairs"
         return figures.summary(records, items, [*reading.notes, kind, *notes])
 

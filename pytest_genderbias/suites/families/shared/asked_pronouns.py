@@ -17,12 +17,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.coreference_output import CoreferenceOutput, is_linked, outputs_for, scores_with_pronoun
 from pytest_genderbias.datasets.mentions import FORMS, Span, words_of
 from pytest_genderbias.errors import NotApplicableError, ScoreError
-from pytest_genderbias.statistics.coreference_scores import (
-    document_counts,
-    likelier_profession,
-    linked_profession,
-    pair_counts,
-)
+from pytest_genderbias.statistics import coreference_scores
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.ask import CHAT_ROLES, is_english
 from pytest_genderbias.suites.ask import NEEDS as ASKING_NEEDS
@@ -269,14 +264,14 @@ class Scored:
 
 
 def _by_scores(scores: FloatArray, facts: Facts, notes: tuple[str, ...]) -> Reading:
-    linked = likelier_profession(scores)
+    linked = coreference_scores.likelier_profession(scores)
     return Reading(facts, notes, linked, scores, _pairs(facts["gold"], linked), likelihoods(scores, "softmax"))
 
 
 def _pairs(gold: IntArray, linked: IntArray) -> FloatArray:
     """Return the counts of pairs of pronoun and person."""
     persons = np.arange(2)
-    return pair_counts(persons == gold[:, None], persons == linked[:, None])[:, None]
+    return coreference_scores.pair_counts(persons == gold[:, None], persons == linked[:, None])[:, None]
 
 
 def _stored(cases: TextCases, content: CoreferenceOutput, facts: Facts, notes: tuple[str, ...]) -> Reading:
@@ -291,14 +286,22 @@ def _stored(cases: TextCases, content: CoreferenceOutput, facts: Facts, notes: t
         return _by_scores(scores, facts, notes)
     linked = np.asarray([is_linked(*sentence) for sentence in sentences])
     counts = [
-        document_counts([(spans[right], *pronouns)], output.clusters or ())
+        coreference_scores.document_counts([(spans[right], *pronouns)], output.clusters or ())
         for output, spans, right, pronouns in zip(
             outputs, cases.spans, cases.facts["gold"], cases.facts["pronouns"], strict=True
         )
     ]
     probabilities = None if scores is None else likelihoods(scores, "softmax")
     scores = np.where(linked, 0.0, -np.inf) if scores is None else scores
-    return Reading(facts, notes, linked_profession(linked), scores, np.stack(counts), probabilities, clusters=True)
+    return Reading(
+        facts,
+        notes,
+        coreference_scores.linked_profession(linked),
+        scores,
+        np.stack(counts),
+        probabilities,
+        clusters=True,
+    )
 
 
 class Chosen:

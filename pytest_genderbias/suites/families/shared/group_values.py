@@ -15,14 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.group_deviations import (
-    against_reference,
-    compared,
-    contrast_columns,
-    exchanged_groups,
-    group_rms,
-    group_rms_interval,
-)
+from pytest_genderbias.statistics import group_deviations
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.suites.cases import Items, refuse_unable, take_arrays
 from pytest_genderbias.suites.statistic import SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
@@ -115,7 +108,7 @@ class GroupValues:
 
     def _sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
         units, values = self.of(arrays, name)
-        return ItemSums(units, contrast_columns(values), "contrast_rms", self.over)
+        return ItemSums(units, group_deviations.contrast_columns(values), "contrast_rms", self.over)
 
     def take(self, figures: SummaryBuilder, items: Arrays) -> None:
         """Add the root mean squares with their intervals."""
@@ -123,8 +116,8 @@ class GroupValues:
             values = partial(self.of, items, name)
             figures.take(
                 value.statistic,
-                lambda values=values: group_rms(values()[1]),  # type: ignore[misc]
-                lambda values=values: group_rms_interval(values()[1], self.over),  # type: ignore[misc]
+                lambda values=values: group_deviations.group_rms(values()[1]),  # type: ignore[misc]
+                lambda values=values: group_deviations.group_rms_interval(values()[1], self.over),  # type: ignore[misc]
                 self.few,
             )
 
@@ -156,14 +149,14 @@ class GroupValues:
         figures.take(
             statistic,
             lambda: float(self.difference_sums({}, items, name).total),
-            lambda: compared(self.of(items, name)[1], [(0, 1)], self.over, bounds)[0][1],
+            lambda: group_deviations.compared(self.of(items, name)[1], [(0, 1)], self.over, bounds)[0][1],
             self.few,
         )
 
     def exchanged(self, items: Arrays, repeats: int, seed: int) -> NullFigures:
         """Return the root mean squares with the groups exchanged at random in each unit."""
         return {
-            value.statistic: exchanged_groups(self.of(items, name)[1], repeats, seed)[0]
+            value.statistic: group_deviations.exchanged_groups(self.of(items, name)[1], repeats, seed)[0]
             for name, value in self.values.items()
             if f"{name}_0" in items
         }
@@ -192,7 +185,7 @@ class GroupValues:
         ]
         if self.main not in tables:
             return []
-        last = dict(zip(groups, against_reference(len(groups)), strict=False))
+        last = dict(zip(groups, group_deviations.against_reference(len(groups)), strict=False))
         for name in tables:
             records += self._compared(items, name, last, f"{name} against {groups[-1]}")
         if len(groups) > 2:
@@ -212,7 +205,7 @@ class GroupValues:
 
     def _compared(self, items: Arrays, name: str, pairs: Mapping[str, tuple[int, int]], what: str) -> list[Record]:
         try:
-            found = compared(self.of(items, name)[1], list(pairs.values()), self.over)
+            found = group_deviations.compared(self.of(items, name)[1], list(pairs.values()), self.over)
         except UndefinedError:
             return []
         records: list[Record] = []
