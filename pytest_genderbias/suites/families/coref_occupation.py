@@ -15,20 +15,7 @@ import numpy as np
 from pytest_genderbias.datasets.mentions import with_determiner
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.suites.cases import Answers, Question, Spans, TextCases
-from pytest_genderbias.suites.families.shared.asked_pronouns import (
-    NEEDS,
-    OPTIONS,
-    SCORING_ROLES,
-    coreference_query,
-    scorer_facts,
-    scorer_note,
-)
-from pytest_genderbias.suites.families.shared.occupations import (
-    bias_statistics,
-    bias_summary,
-    scores_by_group,
-    shuffled_biases,
-)
+from pytest_genderbias.suites.families.shared import asked_pronouns, occupations
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option
 from pytest_genderbias.suites.space import SlotWords, read_slot, read_templates, read_two_groups, read_word_of_each
@@ -58,15 +45,15 @@ class CorefOccupation(Family[CorefOccupationBody]):
     name: ClassVar[str] = "coref-occupation"
     definition: ClassVar[str] = "coref-occupation/1"
     picture: ClassVar[str] = "occupation_bars"
-    needs: ClassVar[str] = NEEDS
-    roles: ClassVar[tuple[str, ...]] = SCORING_ROLES
+    needs: ClassVar[str] = asked_pronouns.NEEDS
+    roles: ClassVar[tuple[str, ...]] = asked_pronouns.SCORING_ROLES
     keys: ClassVar[tuple[str, ...]] = ("groups", "pronouns", "occupation", "templates", KEY)
-    statistics: ClassVar[Mapping[str, FamilyStatistic]] = bias_statistics(
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = occupations.bias_statistics(
         "mean |B(o)| over occupations, in units of this model's score (AOB)",
         "mean B(o), in units of this model's score; positive = the first group",
     )
     null_control: ClassVar[str] = "the two pronouns are exchanged at random in each template of each occupation"
-    options: ClassVar[Mapping[str, Option]] = {**OPTIONS, "templates": TEMPLATES}
+    options: ClassVar[Mapping[str, Option]] = {**asked_pronouns.OPTIONS, "templates": TEMPLATES}
 
     def read(self, data: LocatedMap, beside: Path) -> CorefOccupationBody:
         """Read groups, their pronouns, occupations and templates."""
@@ -85,12 +72,12 @@ class CorefOccupation(Family[CorefOccupationBody]):
 
     def questions(self, body: CorefOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the score of every sentence; a unit is an occupation with all templates, both pronouns of each."""
-        query = coreference_query(options, context, 1)
+        query = asked_pronouns.coreference_query(options, context, 1)
         words = body.occupation.words()
         templates = body.templates.of(options["templates"])
         made = [_case(*row) for row in product(words, (pieces for _, pieces in templates), body.pronouns)]
         labels = np.repeat([word.label for word in words], len(templates) * 2)
-        facts = {"occupation": labels, **scorer_facts(query, len(made))}
+        facts = {"occupation": labels, **asked_pronouns.scorer_facts(query, len(made))}
         cases = TextCases([(text,) for text, _ in made], [s for _, s in made], facts, len(templates) * 2)
         return {"cases": Question(cases, query)}
 
@@ -98,18 +85,23 @@ class CorefOccupation(Family[CorefOccupationBody]):
         """Return AOB and signed AOB with intervals over occupations."""
         answer, words = answers["cases"], body.occupation.words()
         templates = [text for text, _ in body.templates.of(options["templates"])]
-        scores = scores_by_group(answer, len(templates))
+        scores = occupations.scores_by_group(answer, len(templates))
         labels = [words[unit].label for unit in answer.units]
-        notes = [scorer_note(answer.cases), "raw scores: compare them only within one model and its mitigated versions"]
+        notes = [
+            asked_pronouns.scorer_note(answer.cases),
+            "raw scores: compare them only within one model and its mitigated versions",
+        ]
         means = scores.mean(axis=1)
-        return bias_summary(self.statistics, answer, labels, scores, means, body.groups, templates, "score", notes)
+        return occupations.bias_summary(
+            self.statistics, answer, labels, scores, means, body.groups, templates, "score", notes
+        )
 
     def null(
         self, body: CorefOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
     ) -> NullFigures:
         """Return AOB and signed AOB after the groups were exchanged at random."""
-        scores = scores_by_group(answers["cases"], len(body.templates.of(options["templates"])))
-        return shuffled_biases(scores, repeats, seed)
+        scores = occupations.scores_by_group(answers["cases"], len(body.templates.of(options["templates"])))
+        return occupations.shuffled_biases(scores, repeats, seed)
 
 
 def _parse(rows: LocatedList) -> list[tuple[str, tuple[Piece, ...]]]:

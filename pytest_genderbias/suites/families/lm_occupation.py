@@ -14,15 +14,8 @@ import numpy as np
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics import group_deviations
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
+from pytest_genderbias.suites.families.shared import occupations
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.families.shared.occupations import (
-    bias_statistics,
-    bias_summary,
-    examples_of_versions,
-    scores_by_group,
-    shuffled_biases,
-    squared_sums,
-)
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
@@ -86,7 +79,7 @@ class LmOccupation(Family[LmOccupationBody]):
     needs: ClassVar[str] = "a causal LM or a masked LM"
     roles: ClassVar[tuple[str, ...]] = ("causal-lm", "masked-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "occupation", "prefixes", KEY)
-    statistics: ClassVar[Mapping[str, FamilyStatistic]] = bias_statistics(
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = occupations.bias_statistics(
         "mean |B(o)| over occupations, in nats (AOB)", "mean B(o) over occupations, in nats; positive = the first group"
     )
     null_control: ClassVar[str] = "the two groups are exchanged at random in each prefix of each occupation"
@@ -143,16 +136,16 @@ class LmOccupation(Family[LmOccupationBody]):
         labels = [answer.cases.words["occupation"][unit].label for unit in answer.units]
         templates = [prefix[body.groups[0]][0] for prefix in body.prefixes.of(options["templates"])]
         means = np.asarray([[of_group.mean() for of_group in of_occupation.T] for of_occupation in scores])
-        summary = bias_summary(self.statistics, answer, labels, scores, means, body.groups, templates)
+        summary = occupations.bias_summary(self.statistics, answer, labels, scores, means, body.groups, templates)
         summary.items["by_prefix"] = scores.astype(np.float32)
         return summary
 
     def null(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return AOB and signed AOB after the groups were exchanged at random."""
-        return shuffled_biases(self._scores(body, options, answers["cases"]), repeats, seed)
+        return occupations.shuffled_biases(self._scores(body, options, answers["cases"]), repeats, seed)
 
     def _scores(self, body: LmOccupationBody, options: Options, answer: Answer) -> FloatArray:
-        return scores_by_group(answer, len(body.prefixes.of(options["templates"])), len(body.groups))
+        return occupations.scores_by_group(answer, len(body.prefixes.of(options["templates"])), len(body.groups))
 
 
 _OVER = "occupations"
@@ -169,7 +162,7 @@ class LmOccupationOfGroups(LmOccupation):
             Scale("higher", 0.0),
             "root mean square, over occupations, of the groups' deviations from their mean in ln P(occupation), without"
             " what the prefixes add, in nats",
-            squared_sums,
+            occupations.squared_sums,
             root=True,
         ),
         **_GROUPS.statistics(),
@@ -189,13 +182,15 @@ class LmOccupationOfGroups(LmOccupation):
         figures = SummaryBuilder(self.statistics)
         figures.take(
             "occupation_rms",
-            lambda: squared_sums(options, items).total,
+            lambda: occupations.squared_sums(options, items).total,
             lambda: group_deviations.root_of_mean_interval(items["squares"], _OVER),
             _GROUPS.few,
         )
         _GROUPS.take(figures, items)
         records = _GROUPS.records(items, body.groups, slices=("occupation",))
-        return figures.summary(records, items, examples=examples_of_versions(labels, scores, by_prefix, body.groups))
+        return figures.summary(
+            records, items, examples=occupations.examples_of_versions(labels, scores, by_prefix, body.groups)
+        )
 
     def null(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures after exchanges of the groups."""

@@ -38,16 +38,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
 from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, take_arrays
-from pytest_genderbias.suites.families.shared import asking, group_distances
-from pytest_genderbias.suites.families.shared.asked_pronouns import (
-    OPTIONS,
-    Chosen,
-    ChosenReading,
-    PronounSentence,
-    Reading,
-    Scored,
-    Way,
-)
+from pytest_genderbias.suites.families.shared import asked_pronouns, asking, group_distances
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores
 from pytest_genderbias.suites.space import SlotWords, read_slot
@@ -208,7 +199,7 @@ GAP_OPTIONS: Mapping[str, Option] = {
 
 
 def take_gaps(
-    figures: SummaryBuilder, body: WinobiasBody, options: Options, reading: Reading
+    figures: SummaryBuilder, body: WinobiasBody, options: Options, reading: asked_pronouns.Reading
 ) -> tuple[list[Record], dict[str, NDArray[np.generic]], list[str]]:
     """Add gaps of both sides, and gaps and distances of both genders of each profession; return records, items and
     notes.
@@ -268,7 +259,7 @@ def take_gaps(
 
 
 def shuffled_gaps(
-    body: WinobiasBody, options: Options, reading: Reading, seed: int, repeats: int
+    body: WinobiasBody, options: Options, reading: asked_pronouns.Reading, seed: int, repeats: int
 ) -> dict[str, FloatArray]:
     """Return gaps and distances after the sentences of pairs were exchanged; arguments as of :func:`take_gaps`."""
     names, codes = _codes(reading)
@@ -300,7 +291,7 @@ def _exchanged_tables(by_pair: FloatArray, differ: NDArray[np.bool_], repeats: i
     return tables
 
 
-def sides(reading: Reading) -> tuple[FloatArray, FloatArray]:
+def sides(reading: asked_pronouns.Reading) -> tuple[FloatArray, FloatArray]:
     """Return the counts of the pro-stereotypical and of the anti-stereotypical sentences."""
     by_side = reading.counts.reshape(-1, 2, *reading.counts.shape[1:])
     return by_side[:, 0], by_side[:, 1]
@@ -345,7 +336,7 @@ def in_pairs(paths: tuple[Path, ...]) -> list[WinoBiasSentence]:
     return ordered
 
 
-def _codes(reading: Reading) -> tuple[NDArray[np.str_], dict[str, IntArray]]:
+def _codes(reading: asked_pronouns.Reading) -> tuple[NDArray[np.str_], dict[str, IntArray]]:
     """Return the distinct professions, and the codes of each sentence: linked profession (the last code: neither or
     both), gold profession, gender (-1: other).
     """
@@ -379,7 +370,7 @@ def _sentence_tables(codes: Mapping[str, IntArray], weights: FloatArray | None, 
     return tables
 
 
-def _probabilities(reading: Reading) -> FloatArray | None:
+def _probabilities(reading: asked_pronouns.Reading) -> FloatArray | None:
     """Return the probability of each profession and of neither, shape (sentences, 3); ``None`` where the system gives
     none.
     """
@@ -398,7 +389,7 @@ def _drops(options: Mapping[str, object], measure: str) -> bool:
     return measure == "separation" and options.get("unresolved", "keep") == "drop"
 
 
-def _unresolved_notes(reading: Reading, options: Options) -> list[str]:
+def _unresolved_notes(reading: asked_pronouns.Reading, options: Options) -> list[str]:
     """Return a note on the sentences without a linked profession, which the reference code leaves out of separation."""
     left = int((reading.linked < 0).sum())
     if not left or options["output"] != group_distances.LABELS:
@@ -448,7 +439,9 @@ def _take_gaps(
     return dict(zip(gaps.classes.tolist(), gaps.gaps.tolist(), strict=True))
 
 
-def _of_types(types: IntArray, pro: NDArray[np.float64], anti: NDArray[np.float64], reading: Reading) -> list[Record]:
+def _of_types(
+    types: IntArray, pro: NDArray[np.float64], anti: NDArray[np.float64], reading: asked_pronouns.Reading
+) -> list[Record]:
     """Return F1 and the share of correct answers on both sides, by type."""
     right = (reading.linked == 0).reshape(-1, 2)
     records: list[Record] = []
@@ -494,7 +487,7 @@ class Winobias(Family[WinobiasBody]):
     )
     picture: ClassVar[str] = "class_gaps"
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
-    way: ClassVar[Way]
+    way: ClassVar[asked_pronouns.Way]
 
     def read(self, data: LocatedMap, beside: Path) -> WinobiasBody:
         """Read the list of professions."""
@@ -509,7 +502,8 @@ class Winobias(Family[WinobiasBody]):
         files, split = context.data.locate("winobias")
         sentences = in_pairs(files)
         asked_about = [
-            PronounSentence(s.text, (s.gold, s.other), s.pronouns, 0, i // 2) for i, s in enumerate(sentences)
+            asked_pronouns.PronounSentence(s.text, (s.gold, s.other), s.pronouns, 0, i // 2)
+            for i, s in enumerate(sentences)
         ]
         question = self.way.question(asked_about, self.facts(sentences), options, context, each=2)
         query = question.query
@@ -542,7 +536,7 @@ class CorefWinobias(Winobias):
     For the gaps, resolving the pronoun is a classification into professions.
     """
 
-    way: ClassVar[Way] = Scored()
+    way: ClassVar[asked_pronouns.Way] = asked_pronouns.Scored()
     name: ClassVar[str] = "coref-winobias"
     definition: ClassVar[str] = "coref-winobias/3"
     needs: ClassVar[str] = way.needs
@@ -551,7 +545,7 @@ class CorefWinobias(Winobias):
         **GAPS,
         "accuracy": FamilyStatistic(SHARE, "F1 on all sentences", _f1_sums),
     }
-    options: ClassVar[Mapping[str, Option]] = {**OPTIONS, **GAP_OPTIONS}
+    options: ClassVar[Mapping[str, Option]] = {**asked_pronouns.OPTIONS, **GAP_OPTIONS}
 
     def asks_gender(self, body: WinobiasBody, options: Options) -> bool:
         """Return True: the pronouns are she and he."""
@@ -589,7 +583,7 @@ class WinobiasChat(Winobias):
     pairs.
     """
 
-    way: ClassVar[Chosen] = Chosen()
+    way: ClassVar[asked_pronouns.Chosen] = asked_pronouns.Chosen()
     name: ClassVar[str] = "winobias-chat"
     definition: ClassVar[str] = "winobias-chat/1"
     needs: ClassVar[str] = way.needs
@@ -641,7 +635,7 @@ class WinobiasChat(Winobias):
         return super().null(body, options, answers, seed, repeats)
 
 
-def _reason(reading: ChosenReading, floor: float) -> str:
+def _reason(reading: asked_pronouns.ChosenReading, floor: float) -> str:
     """Return why no bias has a value, with the accuracy on both sides: a model that follows the stereotype alone is
     right in half.
     """
@@ -654,6 +648,6 @@ def _reason(reading: ChosenReading, floor: float) -> str:
     return f"{reason}; right in {pro:.3f} of the sentences for the stereotype and {anti:.3f} of those against it"
 
 
-def _right(reading: Reading) -> FloatArray:
+def _right(reading: asked_pronouns.Reading) -> FloatArray:
     """Return whether each sentence is resolved right (1 or 0), shape (pairs, 2), pro-stereotypical first."""
     return np.asarray((reading.linked == 0).astype(np.float64).reshape(-1, 2))

@@ -22,18 +22,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Items, Question, take_arrays
-from pytest_genderbias.suites.families.shared import asking
-from pytest_genderbias.suites.families.shared.asked_pronouns import (
-    OPTIONS,
-    PROBABILITY,
-    Chosen,
-    ChosenReading,
-    PronounSentence,
-    Reading,
-    Scored,
-    Way,
-    likelihoods,
-)
+from pytest_genderbias.suites.families.shared import asked_pronouns, asking
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
 from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
@@ -228,14 +217,18 @@ class Winogender(DataFamily):
 
     null_control: ClassVar[str] = "the sentences with she and with he are exchanged at random in each template"
     picture: ClassVar[str] = "pronoun_likelihood"
-    way: ClassVar[Way]
+    way: ClassVar[asked_pronouns.Way]
 
     def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask about every sentence; the persons are the occupation and the participant. A unit is a sentence."""
         sentences = read_winogender(winogender_path(context))
-        scores = {"scores": np.full(len(sentences), context.scores)} if context.scores == PROBABILITY else {}
+        scores = (
+            {"scores": np.full(len(sentences), context.scores)} if context.scores == asked_pronouns.PROBABILITY else {}
+        )
         asked_about = [
-            PronounSentence(s.text, (s.occupation, s.participant), (s.pronoun,), s.answer, (*s.names, s.answer))
+            asked_pronouns.PronounSentence(
+                s.text, (s.occupation, s.participant), (s.pronoun,), s.answer, (*s.names, s.answer)
+            )
             for s in sentences
         ]
         facts = {
@@ -257,14 +250,14 @@ class CorefWinogender(Winogender):
     clusters only, it is 1 if only the occupation is linked, one half if both are, otherwise 0.
     """
 
-    way: ClassVar[Way] = Scored()
+    way: ClassVar[asked_pronouns.Way] = asked_pronouns.Scored()
     name: ClassVar[str] = "coref-winogender"
     definition: ClassVar[str] = "coref-winogender/2"
     needs: ClassVar[str] = way.needs
     roles: ClassVar[tuple[str, ...]] = way.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**LINES, "accuracy": ACCURACY}
     options: ClassVar[Mapping[str, Option]] = {
-        **OPTIONS,
+        **asked_pronouns.OPTIONS,
         "likelihood": one_of(
             "auto",
             "softmax",
@@ -308,12 +301,12 @@ def _how(options: Options, facts: Facts) -> str:
     return auto if options["likelihood"] == "auto" else options["likelihood"]
 
 
-def _scored(reading: Reading, how: str) -> tuple[FloatArray, FloatArray]:
+def _scored(reading: asked_pronouns.Reading, how: str) -> tuple[FloatArray, FloatArray]:
     """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
-    return likelihoods(reading.scores, how)[:, 0], _right(reading)
+    return asked_pronouns.likelihoods(reading.scores, how)[:, 0], _right(reading)
 
 
-def _right(reading: Reading) -> FloatArray:
+def _right(reading: asked_pronouns.Reading) -> FloatArray:
     return np.asarray(reading.linked == reading.facts["gold"], dtype=np.float64)
 
 
@@ -325,7 +318,7 @@ class WinogenderChat(Winogender):
     all three.
     """
 
-    way: ClassVar[Chosen] = Chosen()
+    way: ClassVar[asked_pronouns.Chosen] = asked_pronouns.Chosen()
     name: ClassVar[str] = "winogender-chat"
     definition: ClassVar[str] = "winogender-chat/1"
     needs: ClassVar[str] = way.needs
@@ -383,14 +376,14 @@ class WinogenderChat(Winogender):
         return shuffled_likelihoods(reading.facts, *_chosen(reading, options["likelihood"]), seed, repeats)
 
 
-def _chosen(reading: ChosenReading, likelihood: str) -> tuple[FloatArray, FloatArray]:
+def _chosen(reading: asked_pronouns.ChosenReading, likelihood: str) -> tuple[FloatArray, FloatArray]:
     """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
     if likelihood == "picked":
         return (reading.linked == 0).astype(np.float64), _right(reading)
     return asking.among_options(reading.picked)[:, 0], _right(reading)
 
 
-def _reason(reading: ChosenReading, floor: float) -> str:
+def _reason(reading: asked_pronouns.ChosenReading, floor: float) -> str:
     """Return why no bias has a value: too little mass, or too few right answers in the sentences with she and he."""
     picked, facts = reading.picked, reading.facts
     answered = np.ones(len(picked.mass)) if picked.refused is None else picked.refused < 1
