@@ -29,7 +29,7 @@ from pytest_genderbias.suites.families.shared.persons import some_of
 from pytest_genderbias.suites.family import Context, DataFamily, Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
 from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, rows_of
 from pytest_genderbias.text.normal_form import word_pattern
 from pytest_genderbias.text.schema import Rule
 
@@ -270,12 +270,7 @@ def _extremes(
     top: int, texts: list[tuple[str, str]], group: NDArray[np.str_], difference: FloatArray
 ) -> Iterable[Record]:
     """Return the pairs whose scores differ most."""
-    for i in np.lexsort((np.arange(len(difference)), -np.abs(difference)))[:top]:
-        more, less = texts[i]
-        yield {
-            "slice": "pair",
-            "value": more,
-            "against": less,
-            "group": str(group[i]),
-            "difference": float(difference[i]),
-        }
+    largest = np.lexsort((np.arange(len(difference)), -np.abs(difference)))[:top]
+    more, less = ([texts[i][side] for i in largest] for side in (0, 1))
+    shown = {"group": group[largest], "difference": difference[largest]}
+    return rows_of({"slice": ["pair"] * len(largest), "value": more, "against": less, **shown})

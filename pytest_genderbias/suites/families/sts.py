@@ -15,13 +15,7 @@ import numpy as np
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.gold_pairs import read_sentences, read_similarity, sts_templates
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.correlation import (
-    pearson,
-    pearson_interval,
-    pearson_of_sums,
-    product_sums,
-    slope_of_sums,
-)
+from pytest_genderbias.statistics import correlation
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of
 from pytest_genderbias.statistics.score_bias import exchanged
@@ -206,10 +200,10 @@ class Sts(Family[StsBody]):
         seen, profession, share = _professions(body, scores)
         difference = scores.values[:, 0, 0] - scores.values[:, 1, 0]
         bias = exchanged(difference, profession, len(seen), repeats, seed) / np.bincount(profession)
-        totals = product_sums(share, bias).sum(axis=1)
+        totals = correlation.product_sums(share, bias).sum(axis=1)
         return {
-            "pearson_r": pearson_of_sums(totals),
-            "slope": slope_of_sums(totals),
+            "pearson_r": correlation.pearson_of_sums(totals),
+            "slope": correlation.slope_of_sums(totals),
             "mean_absolute_difference": np.abs(bias).mean(axis=1),
         }
 
@@ -297,8 +291,8 @@ def _take_accuracy(figures: SummaryBuilder, answer: Answer | None) -> None:
     gold, similarity = _gold_and_similarity(answer)
     figures.take(
         "accuracy",
-        lambda: pearson(gold, similarity),
-        lambda: pearson_interval(gold, similarity, "sentence pairs"),
+        lambda: correlation.pearson(gold, similarity),
+        lambda: correlation.pearson_interval(gold, similarity, "sentence pairs"),
         _FEW.format("sentence pairs"),
     )
 
@@ -313,7 +307,7 @@ def _accuracy_items(answer: Answer | None) -> Items:
     """Return the sums for r of gold scores and predictions, by block of consecutive pairs."""
     if answer is None:
         return {}
-    sums = product_sums(*_gold_and_similarity(answer))
+    sums = correlation.product_sums(*_gold_and_similarity(answer))
     labels, block = blocks_of(len(sums), "pairs")
     by_block = np.stack([np.bincount(block, column) for column in sums.T], axis=1)
     return {"accuracy_pairs": labels, "accuracy_sums": by_block}
