@@ -126,6 +126,12 @@ class CaseSpace(Cases):
         return self.words[filled][choice[filled]].text
 
 
+def words_by_templates(slot: str, words: Mapping[str, tuple[Word, ...]], templates: tuple[Template, ...]) -> CaseSpace:
+    """Return each word of a slot, with its forms, in each template; a unit is a word."""
+    axes = (Axis.whole(slot, len(words[slot]), words), Axis.whole(TEMPLATE, len(templates)))
+    return CaseSpace(templates, words, axes, unit_axes=1)
+
+
 def refuse_too_many(sizes: Sequence[int]) -> None:
     """Raise an error if the product of these axes has too many cases.
 

@@ -154,8 +154,7 @@ class Bbq(Family[Path | None]):
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of disambiguated contexts that the model gets right."""
         n = int((summary.items["ambiguous"] == 0).sum())
-        name = "accuracy_disambiguated"
-        return asking.competence_of(summary, name, self.statistics[name], _CHANCE, "disambiguated contexts", n)
+        return asking.competence_of(self, summary, "accuracy_disambiguated", _CHANCE, "disambiguated contexts", n)
 
     def questions(self, body: Path | None, options: Options, context: Context) -> dict[str, Question]:
         """Ask each question with its options in every order; a unit is a question."""

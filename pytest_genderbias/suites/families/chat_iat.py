@@ -157,7 +157,7 @@ class ChatIat(Family[ChatIatBody]):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of controls that the model gets right."""
-        return asking.competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, "controls")
+        return asking.competence_of(self, summary, "accuracy", _CHANCE, "controls")
 
     def content(self, body: ChatIatBody) -> object:
         """Return tests and controls."""

@@ -202,7 +202,7 @@ class Decisions(Family[DecisionsBody]):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of pairs of controls that the model gets right."""
-        return asking.competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, _PAIRS)
+        return asking.competence_of(self, summary, "accuracy", _CHANCE, _PAIRS)
 
     def content(self, body: DecisionsBody) -> object:
         """Return all of the body."""

@@ -33,14 +33,13 @@ from pytest_genderbias.suites.family import (
 )
 from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.space import (
-    TEMPLATE,
-    Axis,
     CaseSpace,
     SlotWords,
     Template,
     read_groups,
     read_slot,
     read_templates,
+    words_by_templates,
 )
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
@@ -159,12 +158,7 @@ class DisCo(Family[DiscoBody]):
         if not words:
             raise SettingError(f"initials={options['initials']} excludes all persons; choose a wider range")
         templates = tuple(Template((pieces,)) for _, pieces in body.templates.of(options["templates"]))
-        return CaseSpace(
-            templates=templates,
-            words={"person": words},
-            axes=(Axis.whole("person", len(words)), Axis.whole(TEMPLATE, len(templates))),
-            unit_axes=1,
-        )
+        return words_by_templates("person", {"person": words}, templates)
 
     @staticmethod
     def _persons(body: DiscoBody, initials: str | None) -> SlotWords:

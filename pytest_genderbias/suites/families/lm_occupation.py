@@ -20,14 +20,13 @@ from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES,
 from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.space import (
-    TEMPLATE,
-    Axis,
     CaseSpace,
     SlotWords,
     Template,
     read_groups,
     read_slot,
     read_template,
+    words_by_templates,
 )
 from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
@@ -118,8 +117,7 @@ class LmOccupation(Family[LmOccupationBody]):
             versions = list(zip(*(words[slot] for slot in list(words)[len(words) > 1 :]), strict=True))
             single = [not any(" " in word.text for word in of_item) for of_item in versions]
             words = {slot: tuple(compress(of_slot, single)) for slot, of_slot in words.items()}
-        axes = (Axis.whole("occupation", len(words["occupation"]), words), Axis.whole(TEMPLATE, len(templates)))
-        return CaseSpace(templates, words, axes, unit_axes=1)
+        return words_by_templates("occupation", words, templates)
 
     def questions(self, body: LmOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the probability of the occupation in every case."""

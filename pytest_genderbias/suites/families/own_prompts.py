@@ -290,7 +290,7 @@ class Paired(Family[PairedBody]):
         if "chance" not in summary.items:
             return None
         chance = float(np.asarray(summary.items["chance"], dtype=np.float64)[0])
-        return asking.competence_of(summary, "accuracy", self.statistics["accuracy"], chance, asking.CONTROLS)
+        return asking.competence_of(self, summary, "accuracy", chance, asking.CONTROLS)
 
 
 class StatedPronouns(Paired):

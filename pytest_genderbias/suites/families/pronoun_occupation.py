@@ -39,6 +39,7 @@ from pytest_genderbias.suites.space import (
     read_slot,
     read_slot_with_share,
     read_template,
+    words_by_templates,
 )
 from pytest_genderbias.suites.statistic import SIGNED, FamilyStatistic, FloatArray, NullFigures, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder, rows_of
@@ -164,9 +165,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
             )
         templates = tuple(Template((pieces,)) for frame in frames for pieces in frame.versions)
         if not body.pronouns:
-            words = body.occupation.in_forms(OCCUPATION, templates)
-            axes = (Axis.whole(OCCUPATION, len(words[OCCUPATION]), words), Axis.whole(TEMPLATE, len(templates)))
-            return CaseSpace(templates, words, axes, unit_axes=1)
+            return words_by_templates(OCCUPATION, body.occupation.in_forms(OCCUPATION, templates), templates)
         forms, groups = sorted({frame.form for frame in frames}), len(body.groups)
         pronouns = tuple(Word.of(of_group[form], "") for form in forms for of_group in body.pronouns)
         occupations = body.occupation.words()

@@ -602,9 +602,7 @@ class WinobiasChat(Winobias):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of sentences that the model gets right."""
-        return asking.competence_of(
-            summary, "accuracy", self.statistics["accuracy"], _CHANCE, "sentences", 2 * len(summary.items["right"])
-        )
+        return asking.competence_of(self, summary, "accuracy", _CHANCE, "sentences", 2 * len(summary.items["right"]))
 
     def facts(self, sentences: list[WinoBiasSentence]) -> Facts:
         """Return what is known of the sentences, and the pronoun that each is asked about."""

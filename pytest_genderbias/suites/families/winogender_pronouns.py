@@ -344,9 +344,7 @@ class WinogenderChat(Winogender):
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of sentences that the model gets right."""
         n = int(summary.items["sentences"].sum())
-        return asking.competence_of(
-            summary, "accuracy", self.statistics["accuracy"], _CHANCE, "sentences with she or he", n
-        )
+        return asking.competence_of(self, summary, "accuracy", _CHANCE, "sentences with she or he", n)
 
     def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""

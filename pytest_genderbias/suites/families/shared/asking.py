@@ -33,7 +33,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
 from pytest_genderbias.suites.ask import REPLIES, STORED, Asking
 from pytest_genderbias.suites.cases import Answer, Facts, Items, Question, TextCases, refuse_unable, take_arrays
-from pytest_genderbias.suites.family import CANNOT, Competence, Context, Option, share
+from pytest_genderbias.suites.family import CANNOT, AnyFamily, Competence, Context, Option, share
 from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options, Scale
 from pytest_genderbias.suites.summary import Examples, Summary, SummaryBuilder, examples_of
@@ -441,7 +441,7 @@ def take_task(figures: SummaryBuilder, names: Sequence[str], options: Options, i
 
 
 def competence_of(
-    summary: Summary, name: str, statistic: FamilyStatistic, chance: float, what: str, n: int | None = None
+    family: AnyFamily, summary: Summary, name: str, chance: float, what: str, n: int | None = None
 ) -> Competence | None:
     """Return how often a model is right, from the statistic that says so; ``None`` where it has no value.
 
@@ -450,7 +450,7 @@ def competence_of(
     """
     value, around = summary.values[name], summary.intervals[name]
     if value is not None and around is None:
-        around = accuracy_interval(statistic.item_sums({}, summary.items))
+        around = accuracy_interval(family.statistics[name].item_sums({}, summary.items))
     if value is None or around is None:
         return None
     return Competence(what, value, around.low, around.high, chance, around.items if n is None else n)
