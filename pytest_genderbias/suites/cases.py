@@ -166,6 +166,13 @@ class Answer:
         """Number of cases of the whole question."""
         return self.count if self.cases is None else int(self.cases.n_cases)
 
+    def facts(self, each: int = 1) -> Facts:
+        """Return the facts of the scored cases, in the order of the answer: of every ``each``-th one, where those
+        between have the same.
+        """
+        numbers = self.cases.cases_of(self.units)[::each]
+        return {name: np.asarray(column)[numbers] for name, column in self.cases.facts.items()}
+
     def scored_cases(self) -> tuple[IntArray, NDArray[Any]]:
         """Return the numbers of the scored cases, ascending, and their values, shape (n, width)."""
         order = np.argsort(self.units)

@@ -18,7 +18,7 @@ from pytest_genderbias.statistics import decision_differences
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import TIE
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, Asking, is_english
-from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, TextCases, refuse_unable, take_arrays
+from pytest_genderbias.suites.cases import Answer, Answers, Question, TextCases, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
@@ -460,11 +460,6 @@ class _Decided:
     refused: FloatArray | None = None
 
 
-def _scenario_facts(answer: Answer) -> Facts:
-    numbers = answer.units * answer.cases.cases_per_unit
-    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
-
-
 def _decided(answer: Answer, groups: int) -> _Decided:
     from scipy.special import expit
 
@@ -548,7 +543,8 @@ def _items(answers: Answers, floor: float, groups: int) -> dict[str, NDArray[np.
     """Return log-odds (of two groups: their difference) and P(yes) by scenario, the controls, and the reason why no
     bias has a value.
     """
-    facts, decided = _scenario_facts(answers["scenarios"]), _decided(answers["scenarios"], groups)
+    answer = answers["scenarios"]
+    facts, decided = answer.facts(answer.cases.cases_per_unit), _decided(answer, groups)
     controls, right, asked = _control_answers(answers.get(asking.CONTROLS))
     what = "the pairs of controls, whose answer hangs on no person"
     replied = decided.refused is not None
@@ -593,7 +589,7 @@ def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArra
     right = np.where(np.isnan(gap), 0.0, np.where(np.abs(gap) < TIE, 0.5, gap > 0))
     declined = np.zeros(len(right)) if decided.refused is None else decided.refused.mean(axis=1)
     asked = np.where(np.isnan(gap) & (declined > 0), 0.0, 1.0 - declined)
-    return _scenario_facts(answer)["scenario"], right * asked, asked
+    return answer.facts(answer.cases.cases_per_unit)["scenario"], right * asked, asked
 
 
 def _records(items: Arrays, groups: tuple[str, ...]) -> list[Record]:

@@ -202,8 +202,9 @@ class PairsPll(DataFamily):
 def _compared(answer: Answer) -> tuple[NDArray[np.bool_], FloatArray, Facts]:
     """Return which of the scored pairs are comparable, their differences and their facts."""
     scores, tokens = np.moveaxis(answer.values, 2, 0)
-    comparable = np.asarray(answer.cases.facts["comparable"])[2 * answer.units] & (tokens > 0).all(axis=1)
-    facts = {name: np.asarray(column)[2 * answer.units[comparable]] for name, column in answer.cases.facts.items()}
+    known = answer.facts(2)
+    comparable = known["comparable"] & (tokens > 0).all(axis=1)
+    facts = {name: column[comparable] for name, column in known.items()}
     return comparable, (scores[:, 0] - scores[:, 1])[comparable], facts
 
 

@@ -152,7 +152,7 @@ class Probe(Family[ProbeBody]):
     def summarise(self, body: ProbeBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Code the labels; intervals over shuffles."""
         answer = answers["cases"]
-        facts = {name: column[answer.units] for name, column in answer.cases.facts.items()}
+        facts = answer.facts()
         labels, groups = facts["label"], facts.get("order")
         code_of = partial(
             online_code, groups=groups, seeds=options["seeds"], seed=seed, mixed_units=options["mixed_units"]
@@ -192,7 +192,7 @@ class Probe(Family[ProbeBody]):
         measured.
         """
         answer = answers["cases"]
-        facts = {name: column[answer.units] for name, column in answer.cases.facts.items()}
+        facts = answer.facts()
         labels, groups, vectors = facts["label"], facts.get("order"), answer.values[:, 0]
         within = _MOST_WORK // (vectors.size * len(set(labels.tolist())) * options["seeds"])
         if within < min(repeats, _FEWEST_SHUFFLES):

@@ -254,13 +254,10 @@ class Scored:
         Raises:
             DataFileError: a file of predictions lacks a sentence, or has another text or other words for it.
         """
-        cases: TextCases = answer.cases
-        numbers = cases.cases_of(answer.units)
-        facts = {name: np.asarray(column)[numbers] for name, column in cases.facts.items()}
-        notes = (scorer_note(cases),)
+        facts, notes = answer.facts(), (scorer_note(answer.cases),)
         if isinstance(answer.content, CoreferenceOutput):
-            return _stored(cases, answer.content, facts, notes)
-        return _by_scores(np.asarray(answer.values.reshape(len(numbers), -1), dtype=np.float64), facts, notes)
+            return _stored(answer.cases, answer.content, facts, notes)
+        return _by_scores(np.asarray(answer.values.reshape(answer.n, -1), dtype=np.float64), facts, notes)
 
 
 def _by_scores(scores: FloatArray, facts: Facts, notes: tuple[str, ...]) -> Reading:

@@ -139,8 +139,7 @@ def reply_shares(answer: Answer) -> tuple[FloatArray, FloatArray, FloatArray]:
 def question_facts(answer: Answer) -> Facts:
     """Return the facts of the questions that were asked, of which all orders of the options have the same."""
     orders = 1 if is_counted(answer) else factorial(answer.values.shape[-1])
-    numbers = answer.cases.cases_of(answer.units)[::orders]
-    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
+    return answer.facts(orders)
 
 
 def first_message(answer: Answer, unit: int) -> str:

@@ -248,7 +248,7 @@ def _shares(labels: Sequence[str], group: Sequence[int], options: Options) -> Fl
 def scored_persons(answer: Answer) -> tuple[Persons, int]:
     """Return the scored persons, with the likeliest label as prediction, and the number of rows of other groups."""
     cases: LabelledCases = answer.cases
-    facts = {name: column[answer.units] for name, column in cases.facts.items()}
+    facts = answer.facts()
     probabilities = np.asarray(answer.values[:, 0], dtype=np.float64)
     predicted = np.asarray(cases.labels)[probabilities.argmax(axis=1)]
     persons = _persons(
