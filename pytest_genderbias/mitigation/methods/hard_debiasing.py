@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,17 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.mitigation.methods.base import Method, Step
 from pytest_genderbias.mitigation.methods.projection import with_embeddings
-from pytest_genderbias.mitigation.words.directions import Pair, has_vectors, learn_basis
+from pytest_genderbias.mitigation.words.directions import Pair, has_vectors, learn_basis, token_of
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, pairs_of, read_pairs
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.models.saving import described, input_embeddings
-from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.statistics.bias_subspace import FloatArray, check_basis, unit_vectors
 from pytest_genderbias.text.schema import Count, check_fields, one_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 BEFORE_TRAINING, AFTER_TRAINING, BOTH = "before", "after", "both"
 LENGTHS = ("unit", "kept")
@@ -139,14 +134,7 @@ def hard_debias(
     return np.asarray(out.astype(x.dtype if np.issubdtype(x.dtype, np.floating) else np.float64))
 
 
-def hard_debias_embeddings(
-    model: Model,
-    basis: ArrayLike,
-    pairs: Sequence[Pair],
-    gendered: Collection[str] = (),
-    neutral: Collection[str] | None = None,
-    lengths: str | None = None,
-) -> Model:
+def hard_debias_embeddings(model: Model, basis: ArrayLike, pairs: Sequence[Pair], lengths: str | None = None) -> Model:
     """Return a model whose word vectors, or input embeddings, are hard-debiased.
 
     In a network, a word is represented by its token after a space and by its token at the start of a text. A word of
@@ -157,10 +145,8 @@ def hard_debias_embeddings(
     Args:
         model: word vectors, or a network.
         basis: the gender subspace of the input embeddings, such as ``learn_basis(model, pairs=...)``.
-        pairs: the words to equalise, each in one pair; pairs with a word outside the vocabulary are left out.
-        gendered: further words with a gendered meaning, which stay as they are.
-        neutral: the words to neutralise; ``None`` for all except special tokens and the words of ``pairs`` and
-            ``gendered`` (Bolukbasi et al. 2016).
+        pairs: the words to equalise, each in one pair; pairs with a word outside the vocabulary are left out. All other
+            words are neutralised, except special tokens.
         lengths: see :func:`hard_debias`; ``None`` means ``unit`` for word vectors and ``kept`` for a network
             (**choice**: the layers of a network depend on the lengths).
 
@@ -173,50 +159,26 @@ def hard_debias_embeddings(
         NotApplicableError: the model is neither word vectors nor a network.
     """
     model.require(HIDDEN_STATES, WORD_VECTORS)
-    backend = model.backend
-    if model.can(HIDDEN_STATES):
-        matrix: NDArray[np.floating] = input_embeddings(backend.network)
-        special: frozenset[int] = frozenset(backend.tokenizer.all_special_ids)
-        rows_of: Callable[[str], tuple[int | None, ...]] = partial(_token_rows, backend.tokenizer)
-        lengths = lengths or "kept"
-    else:
-        matrix, special, rows_of = backend.matrix, frozenset(), partial(_word_rows, backend)
-        lengths = lengths or "unit"
-    equalised = _pair_rows(pairs, rows_of)
+    backend, is_network = model.backend, model.can(HIDDEN_STATES)
+    matrix: NDArray[np.floating] = input_embeddings(backend.network) if is_network else backend.matrix
+    lengths = lengths or ("kept" if is_network else "unit")
+
+    def rows_of(word: str) -> list[int | None]:
+        """Return the token of a word after a space, and at the start of a text; or its one row."""
+        if not is_network:
+            return [backend.row(word)]
+        return [token_of(backend.tokenizer, text) for text in (f" {word}", word)]
+
+    both = [rows for first, second in pairs for rows in zip(rows_of(first), rows_of(second), strict=True)]
+    equalised = list(dict.fromkeys(rows for rows in both if None not in rows))
     if not equalised:
         raise UndefinedError(f"none of {len(pairs)} pairs has both words in the vocabulary of {model.name}")
-    every_row = frozenset(range(len(matrix))) - special
-    candidates = every_row if neutral is None else _rows_of_all(neutral, rows_of)
-    unchanged = _rows_of_all((*(word for pair in pairs for word in pair), *gendered), rows_of)
-    rows = np.array(sorted(candidates - unchanged), dtype=np.int64)
+    unchanged = {row for rows in both for row in rows} | set(backend.tokenizer.all_special_ids if is_network else ())
+    rows = np.array(sorted(set(range(len(matrix))) - unchanged), dtype=np.int64)
     rows = rows[np.linalg.norm(matrix[rows], axis=1) > 0]  # without the padding of the vocabulary
     changed = hard_debias(matrix, basis, rows, np.array(equalised), lengths)
     what = described({"method": "WED", "neutralised": len(rows), "equalised pairs": len(equalised), "lengths": lengths})
     return with_embeddings(model, lambda _: changed, what)
-
-
-def _rows_of_all(words: Iterable[str], rows_of: Callable[[str], tuple[int | None, ...]]) -> frozenset[int]:
-    """Return the rows of some words; words outside the vocabulary have none."""
-    return frozenset(row for word in words for row in rows_of(word) if row is not None)
-
-
-def _pair_rows(
-    pairs: Sequence[Pair], rows_of: Callable[[str], tuple[int | None, ...]]
-) -> list[tuple[int | None, int | None]]:
-    """Return the rows of the pairs of which both words have one, each pair of rows once."""
-    candidates = [rows for first, second in pairs for rows in zip(rows_of(first), rows_of(second), strict=True)]
-    return list(dict.fromkeys(rows for rows in candidates if None not in rows))
-
-
-def _word_rows(vectors: WordVectors, word: str) -> tuple[int | None, ...]:
-    return (vectors.row(word),)
-
-
-def _token_rows(tokenizer: PreTrainedTokenizerBase, word: str) -> tuple[int | None, ...]:
-    """Return the token of a word after a space, and at the start of a text; ``None`` if the word has several tokens."""
-    tokens: list[list[int]] = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (f" {word}", word)]
-    unknown = tokenizer.unk_token_id
-    return tuple(ids[0] if len(ids) == 1 and ids[0] != unknown else None for ids in tokens)
 
 
 @dataclass(frozen=True)
@@ -254,11 +216,11 @@ class HardDebiasing(Method):
 
     def before(self, model: Model, seed: int) -> Model:
         """Debias the model before it is trained."""
-        return self._debiased(model) if self.when != AFTER_TRAINING else model
+        return self._debiased(model) if self.changes("before") else model
 
     def after(self, model: Model, seed: int) -> Model:
         """Debias the trained model."""
-        return self._debiased(model) if self.when != BEFORE_TRAINING else model
+        return self._debiased(model) if self.changes("after") else model
 
     def _debiased(self, model: Model) -> Model:
         listed = distinct_pairs(self.pairs) if isinstance(self.pairs, str) else self.pairs

@@ -160,8 +160,9 @@ def projection_callback(basis: ArrayLike) -> TrainerCallback:
         def on_train_begin(self, args: object, state: object, control: object, **given: Any) -> None:
             """Reject a tied network, and project the embeddings unless they are projected already."""
             model: PreTrainedModel = given["model"]
-            weight = input_weight(model)
-            if output_weight(model) is weight:
+            weight = model.get_input_embeddings().get_parameter("weight")
+            output: torch.nn.Module | None = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+            if output is not None and output.get_parameter("weight") is weight:
                 raise ModelError(
                     "the network's output weights are tied to the embeddings that are projected; apply project_network"
                     " before training"
@@ -172,7 +173,7 @@ def projection_callback(basis: ArrayLike) -> TrainerCallback:
 
         def on_step_end(self, args: object, state: object, control: object, **given: Any) -> None:
             """Project the embeddings that the step has changed."""
-            _project_weight(input_weight(given["model"]), basis)
+            _project_weight(given["model"].get_input_embeddings().get_parameter("weight"), basis)
 
     check_basis(basis, len(np.asarray(basis)))
     return KeepProjected()
@@ -296,27 +297,6 @@ class Projection(Method):
 
 def _word_list(words: str | tuple[str, ...]) -> list[str]:
     return [entry.word for entry in load_wordlist(words).entries] if isinstance(words, str) else list(words)
-
-
-def input_weight(network: PreTrainedModel) -> torch.Tensor:
-    """Return the weight of the input embeddings, shape (vocabulary, dim); not a copy."""
-    return _weight_of(network.get_input_embeddings())
-
-
-def output_weight(network: PreTrainedModel) -> torch.Tensor | None:
-    """Return the weight of the output embeddings, shape (vocabulary, dim), or ``None`` if the network has none; not a
-    copy.
-    """
-    layer: torch.nn.Module | None = network.get_output_embeddings()  # type: ignore[no-untyped-call]
-    return None if layer is None else _weight_of(layer)
-
-
-def _weight_of(layer: torch.nn.Module) -> torch.Tensor:
-    import torch
-
-    weight = layer.weight
-    assert isinstance(weight, torch.Tensor)
-    return weight
 
 
 def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:

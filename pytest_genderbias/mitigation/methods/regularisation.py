@@ -4,7 +4,7 @@ subspace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method
-from pytest_genderbias.mitigation.methods.projection import input_weight, output_weight
-from pytest_genderbias.mitigation.words.directions import Pair
+from pytest_genderbias.mitigation.words.directions import Pair, token_of
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.text.schema import NotNegative, Rule, check_fields, one_of
@@ -31,19 +30,14 @@ _CLOSE = 1e-6
 
 
 def bias_loss(
-    embeddings: torch.Tensor,
-    pairs: ArrayLike,
-    strength: float = 1.0,
-    share: float = 0.5,
-    normalised: bool = False,
-    through_subspace: bool = True,
+    embeddings: torch.Tensor, pairs: ArrayLike, strength: float = 1.0, share: float = 0.5, normalised: bool = False
 ) -> torch.Tensor:
     """Return lambda ||N B||_F^2, the regularisation loss of bordia2019 (section 3.4), as a tensor with a gradient.
 
     C stacks (u - v) / 2 over the defining pairs. B consists of the first k right singular vectors of C, where k is the
     smallest number that covers ``share`` of the variance (the squared singular values). N holds the embeddings of all
     words outside the pairs. The loss is 0 if no other word has a part in the subspace; it grows with the number of
-    words and with the square of their length.
+    words and with the square of their length. Its gradient includes that B changes with the embeddings of the pairs.
 
     Args:
         embeddings: a tensor (vocabulary, dim); half precision is computed in single.
@@ -51,8 +45,6 @@ def bias_loss(
         strength: lambda; the paper tries 0.001 to 1.
         share: share of the variance that B covers, above 0 and at most 1.
         normalised: divide each row by its length first, like the reference code.
-        through_subspace: let the gradient include that B changes with the embeddings of the pairs (the loss is a
-            function of both); otherwise B is a constant in each step. The value of the loss is the same.
 
     Returns:
         A scalar tensor, 0 or more.
@@ -80,73 +72,13 @@ def bias_loss(
     n = w[torch.as_tensor(others, device=w.device)]
     squares, v, k = _subspace(c.detach(), share)
     b = v[:, :k]
-    loss = (n @ b).square().sum()
-    if through_subspace:
-        pull = _pull(n.detach(), squares, v, k)
-        moved = ((c @ pull) * c).sum()
-        loss = loss + (moved - moved.detach())
-    return strength * loss
-
-
-def make_regulariser(
-    pairs: ArrayLike,
-    strength: float,
-    share: float = 0.5,
-    normalised: bool = False,
-    matrices: str = "input",
-    through_subspace: bool = True,
-) -> torch.nn.Module:
-    """Return :func:`bias_loss` as a ``torch.nn.Module`` that takes a network or an embedding matrix.
-
-    For a transformers network it returns the loss of the input embeddings, of the output embeddings, or the sum of
-    both; tied embeddings count once. In a training loop of your own, write ``loss = loss + regulariser(model)``; with a
-    Trainer, use :func:`regularising`. The module has no parameters, so it does not change checkpoints.
-
-    Args:
-        pairs: rows of the defining pairs, shape (n, 2), from :func:`defining_rows`.
-        strength: see :func:`bias_loss`.
-        share: see :func:`bias_loss`.
-        normalised: see :func:`bias_loss`.
-        matrices: ``input`` (the paper), ``output`` or ``both``.
-        through_subspace: see :func:`bias_loss`.
-
-    Raises:
-        SettingError: ``matrices`` has another value.
-    """
-    import torch
-
-    if matrices not in MATRICES:
-        raise SettingError(f"matrices should be one of {', '.join(MATRICES)}, got {matrices!r}")
-    loss_of = partial(
-        bias_loss, strength=strength, share=share, normalised=normalised, through_subspace=through_subspace
-    )
-
-    class EmbeddingRegulariser(torch.nn.Module):
-        """Adds up the losses of the embedding matrices."""
-
-        def forward(self, model: PreTrainedModel | torch.Tensor) -> torch.Tensor:
-            """Return the loss of a network's embeddings, or of a matrix."""
-            if isinstance(model, torch.Tensor):
-                return loss_of(model, pairs)
-            first, *others = _weights(model, matrices)
-            total = loss_of(first, pairs)
-            for weight in others:
-                total = total + loss_of(weight, pairs)
-            return total
-
-        def extra_repr(self) -> str:
-            """Return the settings for the representation of the module."""
-            settings = ", ".join(f"{key}={value!r}" for key, value in loss_of.keywords.items())
-            return f"pairs={len(np.asarray(pairs))}, matrices={matrices!r}, {settings}"
-
-    return EmbeddingRegulariser()
+    moved = ((c @ _pull(n.detach(), squares, v, k)) * c).sum()
+    return strength * ((n @ b).square().sum() + (moved - moved.detach()))
 
 
 @contextmanager
-def regularising(
-    network: PreTrainedModel, regulariser: Callable[[PreTrainedModel], torch.Tensor], accumulation_steps: int = 1
-) -> Iterator[PreTrainedModel]:
-    """Add a regulariser to the training loss that a network returns, inside a ``with`` block; works with any Trainer.
+def regularising(network: PreTrainedModel, matrices: str = "input", **how: Any) -> Iterator[PreTrainedModel]:
+    """Add the regulariser to the training loss that a network returns, inside a ``with`` block; works with any Trainer.
 
     The term is added to the network's own ``loss``, so no part of the Trainer is replaced. A Trainer that computes its
     loss itself (label smoothing, ``compute_loss_func``) does not include it. Losses in evaluation mode, and so the
@@ -154,22 +86,30 @@ def regularising(
 
     Args:
         network: a transformers network.
-        regulariser: a function of the network that returns a scalar, such as :func:`make_regulariser` returns.
-        accumulation_steps: the Trainer's ``gradient_accumulation_steps`` if it sums gradients over batches instead of
-            averaging them (as transformers' Trainer does for networks that take ``num_items_in_batch``); the term is
-            divided by it.
+        matrices: ``input`` (the paper), ``output`` or ``both``, whose losses are added; tied embeddings count once.
+        how: see :func:`bias_loss`.
 
     Yields:
         The network.
+
+    Raises:
+        SettingError: all of these embeddings are frozen, so that the term would do nothing.
     """
+    import torch
+
+    if not any(weight.requires_grad for weight in _weights(network, matrices)):
+        raise SettingError(
+            "regularisation moves embeddings, and this training freezes them; let the recipe train them (freeze:"
+            " nothing; in static-nli freeze_embeddings: false)"
+        )
 
     def add(module: PreTrainedModel, args: object, output: Any) -> Any:
-        if not module.training:
+        if not module.training or not (isinstance(output, tuple) or output.loss is not None):
             return output
+        term = torch.stack([bias_loss(weight, **how) for weight in _weights(module, matrices)]).sum()
         if isinstance(output, tuple):
-            return (output[0] + regulariser(module) / accumulation_steps, *output[1:])
-        if output.loss is not None:
-            output.loss = output.loss + regulariser(module) / accumulation_steps
+            return (output[0] + term, *output[1:])
+        output.loss = output.loss + term
         return output
 
     handle = network.register_forward_hook(add)
@@ -179,29 +119,18 @@ def regularising(
         handle.remove()
 
 
-def defining_rows(vocabulary: Mapping[str, int] | PreTrainedTokenizerBase, pairs: Sequence[Pair]) -> NDArray[np.int64]:
-    """Return the rows of the pairs whose words are both in a vocabulary, shape (n, 2); other pairs are left out
+def defining_rows(tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair]) -> NDArray[np.int64]:
+    """Return the rows of the pairs whose words are both tokens of a vocabulary, shape (n, 2); other pairs are left out
     (section 3.4).
 
     Args:
-        vocabulary: a mapping from words to rows, or a tokenizer. With a tokenizer, words are read after a space, and a
-            word of several tokens is not in the vocabulary.
+        tokenizer: reads each word after a space; a word of several tokens is not in the vocabulary.
         pairs: pairs such as ``[("man", "woman")]``; a word may be in several.
 
     Raises:
         UndefinedError: no pair is left.
-
-    >>> defining_rows({"man": 0, "the": 1, "woman": 2}, [("man", "woman"), ("king", "queen")])
-    array([[0, 2]])
     """
-
-    def row(word: str) -> int | None:
-        if isinstance(vocabulary, Mapping):
-            return vocabulary.get(word)
-        ids: list[int] = vocabulary(f" {word}", add_special_tokens=False)["input_ids"]
-        return ids[0] if len(ids) == 1 and ids[0] != vocabulary.unk_token_id else None
-
-    rows = [(row(first), row(second)) for first, second in pairs]
+    rows = [(token_of(tokenizer, f" {first}"), token_of(tokenizer, f" {second}")) for first, second in pairs]
     complete = list(dict.fromkeys(pair for pair in rows if None not in pair and pair[0] != pair[1]))
     if not complete:
         raise UndefinedError(f"none of {len(rows)} pairs has both words in the vocabulary")
@@ -210,14 +139,12 @@ def defining_rows(vocabulary: Mapping[str, int] | PreTrainedTokenizerBase, pairs
 
 def _weights(network: PreTrainedModel, matrices: str) -> list[torch.Tensor]:
     """Return the weights of the input embeddings, of the output embeddings, or of both; tied embeddings once."""
-    weights = [input_weight(network)] if matrices in ("input", "both") else []
-    if matrices in ("output", "both"):
-        weight = output_weight(network)
-        if weight is None:
-            raise SettingError(f"{type(network).__name__} has no output embeddings; use matrices='input'")
-        if not any(weight is other for other in weights):
-            weights.append(weight)
-    return weights
+    layers: list[torch.nn.Module | None] = [] if matrices == "output" else [network.get_input_embeddings()]
+    if matrices != "input":
+        layers.append(network.get_output_embeddings())  # type: ignore[no-untyped-call]
+    if None in layers:
+        raise SettingError(f"{type(network).__name__} has no output embeddings; use matrices='input'")
+    return list(dict.fromkeys(layer.get_parameter("weight") for layer in layers if layer is not None))
 
 
 def _rows(pairs: ArrayLike, size: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -299,21 +226,5 @@ class Regularisation(Method):
     def hooks(self, model: Model) -> Hooks:
         """Add the term to the training loss."""
         rows = defining_rows(model.backend.tokenizer, distinct_pairs(self.pairs))
-        regulariser = make_regulariser(rows, self.strength, self.share, self.normalised, self.matrices)
-        return Hooks(around=partial(_regularising_trained, regulariser=regulariser, matrices=self.matrices))
-
-
-@contextmanager
-def _regularising_trained(
-    network: PreTrainedModel, regulariser: Callable[[PreTrainedModel], torch.Tensor], matrices: str
-) -> Iterator[PreTrainedModel]:
-    """Regularise the embeddings of a network in training; reject a training that freezes all of them, in which the term
-    does nothing.
-    """
-    if not any(weight.requires_grad for weight in _weights(network, matrices)):
-        raise SettingError(
-            "regularisation moves embeddings, and this training freezes them; let the recipe train them (freeze:"
-            " nothing; in static-nli freeze_embeddings: false)"
-        )
-    with regularising(network, regulariser):
-        yield network
+        how: dict[str, Any] = {"strength": self.strength, "share": self.share, "normalised": self.normalised}
+        return Hooks(around=partial(regularising, matrices=self.matrices, pairs=rows, **how))

@@ -6,9 +6,8 @@ different vectors for "He" and "he", so pass all forms that you need.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,8 +17,9 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.bias_subspace import FloatArray, pair_direction, unit_vectors
-from pytest_genderbias.text.normal_form import NormalText, normal_form, word_pattern
-from pytest_genderbias.text.unspaced import check_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Pair = tuple[str, str]
 
@@ -29,22 +29,17 @@ NO_LAYERS = "has no layers; project its vectors with project_embeddings"  #: of 
 _ZERO = 1e-10  #: a singular value below this share of the first is a rounding error
 
 
-def pairs_basis(
-    firsts: ArrayLike, seconds: ArrayLike, components: int | None = 1, share: float = 0.5, normalised: bool = True
-) -> FloatArray:
+def pairs_basis(firsts: ArrayLike, seconds: ArrayLike, components: int = 1) -> FloatArray:
     """Return the subspace in which the words of pairs differ most: the first right singular vectors of the differences.
 
-    One pair gives dev2019's direction, he - she with both vectors normalised. For several pairs the differences are
-    stacked and not centred. This is the principal component analysis of Bolukbasi et al. 2016 (each pair is centred at
-    its own mean) and, with ``normalised=False``, the subspace of bordia2019 (section 3.4).
+    One pair gives dev2019's direction, he - she with both vectors normalised. For several pairs the differences of the
+    normalised vectors are stacked and not centred: the principal component analysis of Bolukbasi et al. 2016, in which
+    each pair is centred at its own mean.
 
     Args:
         firsts: vectors of the first words, shape (n, dim).
         seconds: vectors of the second words, in the same order; same shape.
-        components: k; ``None`` for the smallest number that covers ``share`` of the variance (the squared singular
-            values).
-        share: share of the variance, above 0 and at most 1; used with ``components=None`` only.
-        normalised: divide each vector by its length first.
+        components: k.
 
     Returns:
         Shape (dim, k), orthonormal. Each column points from the second words to the first, summed over the pairs.
@@ -52,7 +47,7 @@ def pairs_basis(
     Raises:
         UndefinedError: there is no pair, the words of each pair are equal, or the differences span fewer than k
             dimensions.
-        SettingError: the shapes differ, or k or the share is out of range.
+        SettingError: the shapes differ, or k is below 1.
 
     Example:
         The normalised difference is (1, 0) - (0, 1).
@@ -65,27 +60,22 @@ def pairs_basis(
         raise SettingError(
             f"the vectors of first and second words have the shapes {u.shape} and {v.shape}; expected the same shape"
         )
-    if len(u) == 1 and components == 1 and normalised:
+    if len(u) == 1 and components == 1:
         return pair_direction(v[0], u[0])[:, None]
-    differences = unit_vectors(u) - unit_vectors(v) if normalised else u - v
-    basis = _components(differences, components, share)
+    differences = unit_vectors(u) - unit_vectors(v)
+    basis = _components(differences, components)
     return basis * np.where(differences.sum(axis=0) @ basis < 0, -1.0, 1.0)
 
 
-def set_basis(
-    vectors: ArrayLike, components: int | None = 1, share: float = 0.5, centred: bool = True, normalised: bool = False
-) -> FloatArray:
+def set_basis(vectors: ArrayLike, components: int = 1) -> FloatArray:
     """Return the first principal components of a set of words (dev2019: 1 for demonyms, 2 for adherents).
 
-    The first component is that of :func:`~pytest_genderbias.statistics.bias_subspace.principal_ratios` with the same
-    settings.
+    The mean vector is subtracted first. The first component is that of
+    :func:`~pytest_genderbias.statistics.bias_subspace.principal_ratios` with ``centred``.
 
     Args:
         vectors: one vector per word, shape (n, dim).
-        components: see :func:`pairs_basis`.
-        share: see :func:`pairs_basis`.
-        centred: subtract the mean vector first; otherwise the first component is close to the mean of all words.
-        normalised: divide each vector by its length first.
+        components: k.
 
     Returns:
         Shape (dim, k), orthonormal. The sign of a component is arbitrary; here the entry with the largest absolute
@@ -98,8 +88,8 @@ def set_basis(
     array([[1.],
            [0.]])
     """
-    v = unit_vectors(vectors) if normalised else np.atleast_2d(np.asarray(vectors, dtype=np.float64))
-    basis = _components(v - v.mean(axis=0) if centred else v, components, share)
+    v = np.atleast_2d(np.asarray(vectors, dtype=np.float64))
+    basis = _components(v - v.mean(axis=0), components)
     largest = np.take_along_axis(basis, np.abs(basis).argmax(axis=0)[None], axis=0)
     return np.asarray(basis * np.sign(largest))
 
@@ -127,9 +117,7 @@ def random_bases(dimensions: int, components: int = 1, repeats: int = 8, seed: i
     return np.asarray(np.linalg.qr(drawn)[0], dtype=np.float64)
 
 
-def vectors_of(
-    model: Model, words: Sequence[str], where: str | int = "input", texts: Sequence[str] = (), most: int = 1000
-) -> FloatArray:
+def vectors_of(model: Model, words: Sequence[str], where: str | int = "input") -> FloatArray:
     """Return the vectors of words in a model: shape (len(words), dim).
 
     A word of several tokens has the mean of their vectors; each word is read after a space, as within a text
@@ -142,26 +130,23 @@ def vectors_of(
         words: the words, as written.
         where: for a network: ``input`` embeddings, ``last`` layer, or the number of a layer (0: output of the embedding
             layer).
-        texts: use the mean over the occurrences of each word in these texts (as dev2019 for ELMo) instead of the word
-            alone.
-        most: largest number of occurrences of a word; further ones are ignored.
 
     Raises:
         UnknownNameError: a word has no vector in the file.
-        UndefinedError: a word does not occur in the texts.
-        SettingError: the texts have no spaces between words.
         NotApplicableError: the model has no vectors.
     """
     model.require(HIDDEN_STATES, WORD_VECTORS)
     if model.can(WORD_VECTORS):
         return np.asarray(model.backend.get(words), dtype=np.float64)
-    places = [_occurrences(word, texts, most) if texts else [(f" {word}", (1, 1 + len(word)))] for word in words]
-    flat = [place for occurrences in places for place in occurrences]
     states = HiddenStates(model.backend, None, where)
-    read = states.span_vectors([text for text, _ in flat], [(span,) for _, span in flat])[:, 0].astype(np.float64)
-    counts = [len(occurrences) for occurrences in places]
-    ends = np.cumsum(counts)
-    return np.stack([read[end - n : end].mean(axis=0) for end, n in zip(ends, counts, strict=True)])
+    spans = [((1, 1 + len(word)),) for word in words]
+    return states.span_vectors([f" {word}" for word in words], spans)[:, 0].astype(np.float64)
+
+
+def token_of(tokenizer: PreTrainedTokenizerBase, text: str) -> int | None:
+    """Return the token of a text; ``None`` if it has several, or an unknown one."""
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids[0] if len(ids) == 1 and ids[0] != tokenizer.unk_token_id else None
 
 
 def has_vectors(model: Model, *words: str) -> bool:
@@ -180,10 +165,8 @@ def learn_basis(
     *,
     pairs: Sequence[Pair] = (),
     words: Sequence[str] = (),
-    components: int | None = 1,
-    share: float = 0.5,
+    components: int = 1,
     where: str | int = "input",
-    texts: Sequence[str] = (),
 ) -> FloatArray:
     """Return a basis from a model's own vectors, by pairs (:func:`pairs_basis`) or by words (:func:`set_basis`).
 
@@ -192,9 +175,7 @@ def learn_basis(
         pairs: pairs of words, such as :data:`HE_SHE`.
         words: a set of words, such as the demonyms of dev2019; pass either this or ``pairs``.
         components: see :func:`pairs_basis`.
-        share: see :func:`pairs_basis`.
         where: see :func:`vectors_of`.
-        texts: see :func:`vectors_of`.
 
     Raises:
         SettingError: both pairs and words are passed, or neither.
@@ -204,22 +185,12 @@ def learn_basis(
     if bool(pairs) == bool(words):
         raise SettingError("a basis is learned either from pairs or from words; pass one of the two")
     if words:
-        return set_basis(vectors_of(model, words, where, texts), components, share)
-    flat = [word for pair in pairs for word in pair]
-    vectors = vectors_of(model, flat, where, texts)
-    return pairs_basis(vectors[::2], vectors[1::2], components, share)
+        return set_basis(vectors_of(model, words, where), components)
+    vectors = vectors_of(model, [word for pair in pairs for word in pair], where)
+    return pairs_basis(vectors[::2], vectors[1::2], components)
 
 
-def layer_bases(
-    model: Model,
-    layers: str | Sequence[int] = "all",
-    *,
-    pairs: Sequence[Pair] = (),
-    words: Sequence[str] = (),
-    components: int | None = 1,
-    share: float = 0.5,
-    texts: Sequence[str] = (),
-) -> Mapping[int, FloatArray]:
+def layer_bases(model: Model, layers: str | Sequence[int] = "all", **source: Any) -> Mapping[int, FloatArray]:
     """Return a basis for each of a network's layers, from the hidden states of the layer.
 
     Each basis is learned from the network without any projection of lower layers (**choice**; dev2019 does so for
@@ -228,11 +199,7 @@ def layer_bases(
     Args:
         model: a network.
         layers: ``all`` (from 0, the output of the embedding layer, to the last), ``upper`` (all except 0), or numbers.
-        pairs: see :func:`learn_basis`.
-        words: see :func:`learn_basis`.
-        components: see :func:`learn_basis`.
-        share: see :func:`learn_basis`.
-        texts: see :func:`learn_basis`.
+        source: pairs or words, and components: see :func:`learn_basis`.
 
     Raises:
         SettingError: there is no such layer; or see :func:`learn_basis`.
@@ -244,37 +211,16 @@ def layer_bases(
     numbers = named.get(layers) if isinstance(layers, str) else layers
     if not numbers or any(type(layer) is not int or not 0 <= layer <= last for layer in numbers):
         raise SettingError(f"layers should be 'all', 'upper' or numbers from 0 to {last}, got {layers!r}")
-    learn = partial(learn_basis, model, pairs=pairs, words=words, components=components, share=share, texts=texts)
-    return {layer: learn(where=layer) for layer in numbers}
+    return {layer: learn_basis(model, where=layer, **source) for layer in numbers}
 
 
-def _components(matrix: FloatArray, components: int | None, share: float) -> FloatArray:
-    if components is None and not 0 < share <= 1:
-        raise SettingError(f"share should be above 0 and at most 1, got {share}")
-    if components is not None and components < 1:
+def _components(matrix: FloatArray, components: int) -> FloatArray:
+    if components < 1:
         raise SettingError(f"components should be 1 or more, got {components}")
     if not matrix.size or not np.isfinite(matrix).all():
         raise UndefinedError("a vector is not finite" if matrix.size else "there are no words")
     values, rows = np.linalg.svd(matrix, full_matrices=False)[1:]
     rank = int((values > max(_ZERO * values[0], np.finfo(float).tiny)).sum())
-    held = np.cumsum(values**2)
-    count = components or 1 + int(np.searchsorted(held, share * held[-1] * (1 - _ZERO)))
-    if count > rank:
-        raise UndefinedError(f"{len(matrix)} vectors of {matrix.shape[1]} dimensions span {rank}, not {count}")
-    return np.asarray(rows[:count].T)
-
-
-def _occurrences(word: str, texts: Sequence[str], most: int) -> list[tuple[str, tuple[int, int]]]:
-    whole = rf"(?<![\w]){re.escape(normal_form(word))}(?![\w])"
-    check_of(texts).refuse("texts")
-    occurrences = []
-    for text in texts:
-        normal = NormalText(text)
-        occurrences += [
-            (text, normal.span(*match.span())) for match in word_pattern(whole, normal.text).finditer(normal.text)
-        ]
-        if len(occurrences) >= most:
-            break
-    if not occurrences:
-        raise UndefinedError(f"{word!r} occurs in none of the {len(texts)} texts")
-    return occurrences[:most]
+    if components > rank:
+        raise UndefinedError(f"{len(matrix)} vectors of {matrix.shape[1]} dimensions span {rank}, not {components}")
+    return np.asarray(rows[:components].T)
