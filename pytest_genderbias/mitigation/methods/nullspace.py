@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 IntArray = NDArray[np.int64]
 
+_HELD_OUT = 0.25  #: share of the examples on which accuracies are measured
 _ZERO = 1e-8  #: a direction that is shorter than this share of the first is a rounding error
 
 
@@ -33,14 +34,12 @@ class Nullspace:
 
     ``basis`` has shape (dim, rank) and is orthonormal, for :mod:`~pytest_genderbias.mitigation.methods.projection`; the
     rank is 0 if no label could be predicted. ``accuracies`` are those of a new classifier on held-out examples before
-    the first round and after each round. ``control`` is the same with labels shuffled once, after as many rounds.
-    ``majority`` is the share of the held-out examples with the training part's most frequent label, the accuracy of a
-    classifier that ignores the features.
+    the first round and after each round. ``majority`` is the share of the held-out examples with the training part's
+    most frequent label, the accuracy of a classifier that ignores the features.
     """
 
     basis: FloatArray
     accuracies: tuple[float, ...]
-    control: tuple[float, ...]
     majority: float
 
     @property
@@ -50,21 +49,15 @@ class Nullspace:
 
 
 def iterative_nullspace(
-    features: ArrayLike,
-    labels: ArrayLike,
-    *,
-    rounds: int = 50,
-    until_majority: bool = True,
-    ridge: float = 1.0,
-    held_out: float = 0.25,
-    seed: int = 0,
+    features: ArrayLike, labels: ArrayLike, *, rounds: int = 50, until_majority: bool = True, seed: int = 0
 ) -> Nullspace:
     """Find the subspace from which linear classifiers predict a label, one classifier per round (Ravfogel et al. 2020,
     algorithm 1).
 
     Each round fits a logistic regression on the remaining part of the features, and adds the span of its weights to the
     subspace: one dimension for two labels, K - 1 for K labels. The subspace is the sum of these spans, so one
-    projection removes everything that the rounds removed one by one.
+    projection removes everything that the rounds removed one by one. Accuracies are measured on a quarter of the
+    examples, drawn at random within each label, on which no classifier is fitted.
 
     Args:
         features: vectors of words or texts, shape (n, dim). They need not be centred, since the classifiers have a bias
@@ -73,19 +66,15 @@ def iterative_nullspace(
         rounds: the largest number of rounds.
         until_majority: stop as soon as the held-out accuracy is not above the majority's share; otherwise run all
             ``rounds``.
-        ridge: weight of half the squared norm of the weights beside the summed cross entropy (scikit-learn's 1 / C).
-        held_out: share of the examples, drawn at random within each label, on which accuracies are measured; no
-            classifier is fitted on them.
-        seed: seed of that draw and of the control's shuffle.
+        seed: seed of that draw.
 
     Returns:
-        The subspace, the accuracies by round (0 to 1; neutral: the majority's share), and those of the control. If the
-        control stays well above the majority's share, there are too few examples.
+        The subspace, and the accuracies by round (0 to 1; neutral: the majority's share).
 
     Raises:
         UndefinedError: there are fewer than two labels, a label has fewer than two examples (one to fit, one to hold
             out), or a feature is not finite.
-        SettingError: a shape does not fit, or a setting is out of range.
+        SettingError: a shape does not fit.
 
     Example:
         The label is the sign of the first of three numbers: after one round it cannot be predicted any more.
@@ -98,13 +87,19 @@ def iterative_nullspace(
         (True, True)
     """
     x, y = np.asarray(features, dtype=np.float64), np.unique(np.asarray(labels), return_inverse=True)[1]
-    _check(x, y, rounds, held_out, ridge)
-    rng = np.random.default_rng(seed)
-    test = draw_held_out(y, held_out, rng)
+    if x.ndim != 2 or y.shape != (len(x),):
+        raise SettingError(f"expected features (n, dim) and n labels, got {x.shape} and {y.shape}")
+    counts = np.bincount(y)
+    if len(counts) < 2 or counts.min() < 2:
+        raise UndefinedError(
+            "a label has fewer than two examples" if len(counts) > 1 else "all examples have one label"
+        )
+    if not np.isfinite(x).all():
+        raise UndefinedError("a vector is not finite")
+    test = draw_held_out(y, _HELD_OUT, np.random.default_rng(seed))
     majority = float((y[test] == np.bincount(y[~test]).argmax()).mean())
-    basis, accuracies = _rounds(x, y, test, rounds, ridge, majority if until_majority else -1.0)
-    control = _rounds(x, rng.permutation(y), test, len(accuracies) - 1, ridge, -1.0)[1]
-    return Nullspace(basis, accuracies, control, majority)
+    basis, accuracies = _rounds(x, y, test, rounds, majority if until_majority else -1.0)
+    return Nullspace(basis, accuracies, majority)
 
 
 def logistic_weights(
@@ -154,22 +149,6 @@ def logistic_weights(
     return table[:, :-1], table[:, -1]
 
 
-def _check(x: FloatArray, y: IntArray, rounds: int, held_out: float, ridge: float) -> None:
-    if x.ndim != 2 or y.shape != (len(x),):
-        raise SettingError(f"expected features (n, dim) and n labels, got {x.shape} and {y.shape}")
-    if not 0 < held_out < 1 or rounds < 1 or ridge <= 0:
-        raise SettingError(
-            f"expected held_out between 0 and 1, rounds 1 or more and ridge above 0, got {held_out}, {rounds}, {ridge}"
-        )
-    counts = np.bincount(y)
-    if len(counts) < 2 or counts.min() < 2:
-        raise UndefinedError(
-            "a label has fewer than two examples" if len(counts) > 1 else "all examples have one label"
-        )
-    if not np.isfinite(x).all():
-        raise UndefinedError("a vector is not finite")
-
-
 def draw_held_out(y: IntArray, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Draw the held-out examples: a share of each label, at least one example and not all.
 
@@ -184,14 +163,14 @@ def draw_held_out(y: IntArray, share: float, rng: np.random.Generator) -> NDArra
 
 
 def _rounds(
-    x: FloatArray, y: IntArray, test: NDArray[np.bool_], rounds: int, ridge: float, enough: float
+    x: FloatArray, y: IntArray, test: NDArray[np.bool_], rounds: int, enough: float
 ) -> tuple[FloatArray, tuple[float, ...]]:
     basis = np.zeros((x.shape[1], 0))
     accuracies: list[float] = []
     scale = 0.0
     while True:
         left = x - (x @ basis) @ basis.T
-        weights, bias = logistic_weights(left[~test], y[~test], ridge)
+        weights, bias = logistic_weights(left[~test], y[~test])
         logits = left[test] @ weights.T + bias
         accuracies.append(float((predicted(logits) == y[test]).mean()))
         if len(accuracies) > rounds or accuracies[-1] <= enough or basis.shape[1] == x.shape[1]:

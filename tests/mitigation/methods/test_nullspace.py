@@ -47,7 +47,7 @@ def test_the_subspace_is_that_of_a_slow_loop(seed, labels):
     turn.
     """
     x, y = blobs(seed, labels=labels)
-    found = iterative_nullspace(x, y, rounds=3, until_majority=False, held_out=0.25, seed=1)
+    found = iterative_nullspace(x, y, rounds=3, until_majority=False, seed=1)
     train = ~held_out_rows(y, 0.25, 1)
     left, total = x.copy(), np.zeros((8, 8))
     for _ in range(3):
@@ -80,18 +80,15 @@ def test_the_projection_is_one_and_leaves_nothing_to_read(seed, labels):
     np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(found.rank), atol=1e-10)
     np.testing.assert_allclose(x @ p, project(x, found.basis) if found.rank else x, atol=1e-9)
     assert found.accuracies[-1] <= found.majority or found.rank == x.shape[1]
-    assert len(found.control) == len(found.accuracies)
     assert np.linalg.matrix_rank(p, tol=1e-6) == x.shape[1] - found.rank
     again = iterative_nullspace(x, y, seed=seed)
     np.testing.assert_array_equal(again.basis, found.basis)
-    assert again.control == found.control
 
 
-def test_what_can_be_read_is_lost_and_shuffled_labels_cannot_be_read():
+def test_what_can_be_read_is_lost():
     x, y = blobs(3, n=2000, dim=20, apart=4.0)
     found = iterative_nullspace(x, y)
     assert found.accuracies[0] > 0.95 and found.accuracies[-1] <= found.majority
-    assert max(found.control) < found.majority + 0.06
     assert found.rank == len(found.accuracies) - 1 <= 6
 
 
@@ -115,20 +112,17 @@ def test_labels_can_be_words():
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "how", "error", "said"),
+    ("x", "y", "error", "said"),
     [
-        (np.ones((4, 2)), [0, 0, 0, 0], {}, UndefinedError, "one label"),
-        (np.ones((4, 2)), [0, 0, 0, 1], {}, UndefinedError, "fewer than two"),
-        (np.full((4, 2), np.nan), [0, 1, 0, 1], {}, UndefinedError, "not finite"),
-        (np.ones((4, 2)), [0, 1], {}, SettingError, "n labels"),
-        (np.ones((4, 2)), [0, 1, 0, 1], {"held_out": 1.0}, SettingError, "between 0 and 1"),
-        (np.ones((4, 2)), [0, 1, 0, 1], {"rounds": 0}, SettingError, "1 or more"),
-        (np.ones((4, 2)), [0, 1, 0, 1], {"ridge": 0.0}, SettingError, "above 0"),
+        (np.ones((4, 2)), [0, 0, 0, 0], UndefinedError, "one label"),
+        (np.ones((4, 2)), [0, 0, 0, 1], UndefinedError, "fewer than two"),
+        (np.full((4, 2), np.nan), [0, 1, 0, 1], UndefinedError, "not finite"),
+        (np.ones((4, 2)), [0, 1], SettingError, "n labels"),
     ],
 )
-def test_what_cannot_be_is_refused(x, y, how, error, said):
+def test_what_cannot_be_is_refused(x, y, error, said):
     with pytest.raises(error, match=said):
-        iterative_nullspace(x, y, **how)
+        iterative_nullspace(x, y)
 
 
 def test_constant_features_end_without_a_direction():
