@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -32,50 +31,18 @@ Texts = TypeVar("Texts", str, tuple[str, ...])
 
 
 @dataclass(frozen=True)
-class ScrubLimits:
-    """How many words iterative scrubbing removes, and how it finds them.
-
-    Attributes:
-        rounds: the largest number of rounds.
-        words_per_group: the number of words of each group that a round scrubs (the paper's n).
-        min_texts: the number of training texts in which a word must occur to be counted.
-        until_majority: stop as soon as the held-out accuracy is not above the share of the majority.
-        held_out: the share of the texts, drawn at random within each group, on which accuracies are measured.
-        ridge: weight of half the squared norm of the weights beside the summed cross entropy (scikit-learn's 1 / C).
-    """
-
-    rounds: Count = 10
-    words_per_group: Count = 10
-    min_texts: Count = 3
-    until_majority: bool = True
-    held_out: Share = 0.25
-    ridge: Positive = 1.0
-
-    def __post_init__(self) -> None:
-        """Reject settings that are out of range."""
-        check_fields(self)
-
-
-@dataclass(frozen=True)
 class Rounds:
     """The rounds of one iterative scrubbing.
 
-    ``words`` are the words scrubbed in each round by group, those with the largest weights first. ``accuracies`` are
-    those of a new classifier on held-out texts before the first round and after each round (0 to 1; neutral:
-    ``majority``). ``majority`` is the share of the held-out texts with the training part's most frequent group, the
-    accuracy of a classifier that ignores the texts. ``weights`` are the weights of ``words`` towards their group, in
-    the same order, all above 0.
+    ``words`` are the words scrubbed in each round by group, each with its weight towards the group (above 0), the
+    largest weights first. ``accuracies`` are those of a new classifier on held-out texts before the first round and
+    after each round (0 to 1; neutral: ``majority``). ``majority`` is the share of the held-out texts with the training
+    part's most frequent group, the accuracy of a classifier that ignores the texts.
     """
 
-    words: tuple[Mapping[Hashable, tuple[str, ...]], ...]
+    words: tuple[Mapping[Hashable, Mapping[str, float]], ...]
     accuracies: tuple[float, ...]
     majority: float
-    weights: tuple[Mapping[Hashable, tuple[float, ...]], ...]
-
-    @property
-    def all_words(self) -> frozenset[str]:
-        """The words of all rounds and groups."""
-        return frozenset(word for by_group in self.words for words in by_group.values() for word in words)
 
 
 @dataclass(frozen=True)
@@ -111,7 +78,8 @@ def iterative_scrub(
         groups: the person's gender in each text.
         classes: the profession in each text, to give each profession its own classifier and words (table 10).
         seed: seed of the held-out texts; the classifier itself uses no random numbers.
-        **limits: fields of :class:`ScrubLimits`.
+        **limits: settings of :class:`IterativeScrubbing`: ``rounds``, ``words_per_group``, ``min_texts``,
+            ``until_majority``, ``held_out`` and ``ridge``.
 
     Raises:
         UndefinedError: without classes: there is one group only, or a group of fewer than two texts. Such a class is
@@ -121,10 +89,10 @@ def iterative_scrub(
 
     >>> texts = ["a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here"]
     >>> result = iterative_scrub(texts, "FFFMMM", rounds=1, words_per_group=1, min_texts=1, until_majority=False)
-    >>> result.rounds[None].words, result.texts[1], result.texts[5]
-    (({'F': ('nurse',), 'M': ('coder',)},), 'a _, keen', '_ here')
+    >>> [list(words) for words in result.rounds[None].words[0].values()], result.texts[1], result.texts[5]
+    ([['nurse'], ['coder']], 'a _, keen', '_ here')
     """
-    limit = ScrubLimits(**limits)
+    limit = IterativeScrubbing(**limits)
     if len(groups) != len(texts) or (classes is not None and len(classes) != len(texts)):
         raise SettingError(f"expected one group, and one class if classes are used, for each of the {len(texts)} texts")
     counts, vocabulary = _count_words(texts)
@@ -139,8 +107,9 @@ def iterative_scrub(
                 raise
             left[kind] = str(reason)
             continue
+        removed = frozenset(word for by_group in rounds_of[kind].words for words in by_group.values() for word in words)
         for row in rows:
-            scrubbed[row] = _masked(texts[row], rounds_of[kind].all_words)
+            scrubbed[row] = _masked(texts[row], removed)
     return IterativeScrub(tuple(scrubbed), rounds_of, left)
 
 
@@ -178,17 +147,11 @@ class RemovedWords:
         iterations: one entry for each iteration.
         final: by seed, the accuracy of a classifier after the last iteration (0 to 1).
         majority: by seed, the accuracy of a classifier that ignores the texts, the neutral value of all accuracies.
-        texts: the number of texts by group.
-        scrubbed_first: whether first names and gender words were scrubbed before the first iteration.
-        profession: the class whose texts were scrubbed; ``None`` for all.
     """
 
     iterations: tuple[ScrubbingIteration, ...]
     final: Mapping[int, float]
     majority: Mapping[int, float]
-    texts: Mapping[Hashable, int]
-    scrubbed_first: bool
-    profession: Hashable = None
 
     def table(self, words: int = 10) -> list[dict[str, object]]:
         """Return a row of plain values for each iteration, and one for the classifier after the last.
@@ -197,21 +160,17 @@ class RemovedWords:
         (standard deviation of the accuracy, ``None`` for one seed), ``seeds``, and ``words``: for each group the first
         ``words`` words. The last row has none.
         """
-        accuracies = [*(iteration.accuracies for iteration in self.iterations), self.final]
-        listed = [
-            {str(group): [entry.word for entry in entries[:words]] for group, entries in iteration.words.items()}
-            for iteration in self.iterations
-        ]
+        rows = [*self.iterations, ScrubbingIteration(self.final, {})]
         return [
             {
                 "iteration": number,
-                "accuracy": fmean(by_seed.values()),
-                "sd": stdev(by_seed.values()) if len(by_seed) > 1 else None,
-                "majority": fmean(self.majority[seed] for seed in by_seed),
-                "seeds": len(by_seed),
-                "words": by_group,
+                "accuracy": fmean(row.accuracies.values()),
+                "sd": stdev(row.accuracies.values()) if len(row.accuracies) > 1 else None,
+                "majority": fmean(self.majority[seed] for seed in row.accuracies),
+                "seeds": len(row.accuracies),
+                "words": {str(group): [entry.word for entry in found[:words]] for group, found in row.words.items()},
             }
-            for number, (by_seed, by_group) in enumerate(zip(accuracies, [*listed, {}], strict=True), 1)
+            for number, row in enumerate(rows, 1)
         ]
 
 
@@ -240,7 +199,7 @@ def removed_words(
         profession: use the texts of this class alone (table 10: nurses); ``None`` for all (table 9).
         scrub_first: whether first names and gender words are scrubbed before the first iteration.
         seeds: seeds of the held-out texts.
-        **limits: fields of :class:`ScrubLimits`; ``until_majority`` is False by default.
+        **limits: see :func:`iterative_scrub`; ``until_majority`` is False by default.
 
     Raises:
         UndefinedError: there is one group only, or a group has fewer than two texts.
@@ -253,40 +212,18 @@ def removed_words(
     """
     if not seeds:
         raise SettingError("there is no seed; give at least one")
-    rows = _rows_to_scrub(texts, groups, classes, profession)
+    if any(len(column) != len(texts) for column in (groups, classes) if column is not None):
+        raise SettingError(f"expected one group for each of the {len(texts)} texts, and as many classes if given")
+    rows = range(len(texts)) if profession is None else _rows_of(classes or (), profession)
     selected = [_scrubbed_first(texts[row]) if scrub_first else texts[row] for row in rows]
     of_rows = [groups[row] for row in rows]
     limits = {"until_majority": False, **limits}
     by_seed = {seed: iterative_scrub(selected, of_rows, seed=seed, **limits).rounds[None] for seed in seeds}
-    return _removed(by_seed, of_rows, scrub_first, profession)
-
-
-def _removed(
-    by_seed: Mapping[int, Rounds], groups: Sequence[Hashable], scrubbed_first: bool, profession: Hashable
-) -> RemovedWords:
-    """Return the words and accuracies of all seeds, iteration by iteration."""
-    longest = max(len(result.words) for result in by_seed.values())
     return RemovedWords(
-        tuple(_iteration(by_seed, number) for number in range(longest)),
-        {seed: result.accuracies[-1] for seed, result in by_seed.items()},
-        {seed: result.majority for seed, result in by_seed.items()},
-        dict(sorted(Counter(groups).items(), key=str)),
-        scrubbed_first,
-        profession,
+        tuple(_iteration(by_seed, number) for number in range(max(len(found.words) for found in by_seed.values()))),
+        {seed: found.accuracies[-1] for seed, found in by_seed.items()},
+        {seed: found.majority for seed, found in by_seed.items()},
     )
-
-
-def _rows_to_scrub(
-    texts: Sequence[Texts], groups: Sequence[Hashable], classes: Sequence[Hashable] | None, profession: Hashable
-) -> list[int]:
-    """Return the rows of a class, or all.
-
-    Raises:
-        SettingError: the columns have different numbers of rows, or no row has the class.
-    """
-    if any(len(column) != len(texts) for column in (groups, classes) if column is not None):
-        raise SettingError(f"expected one group for each of the {len(texts)} texts, and as many classes if given")
-    return list(range(len(texts))) if profession is None else _rows_of(classes or (), profession)
 
 
 def _iteration(by_seed: Mapping[int, Rounds], number: int) -> ScrubbingIteration:
@@ -296,18 +233,18 @@ def _iteration(by_seed: Mapping[int, Rounds], number: int) -> ScrubbingIteration
     for rounds in reached.values():
         for group, words in rounds.words[number].items():
             of_group = weights.setdefault(group, {})
-            for word, weight in zip(words, rounds.weights[number][group], strict=True):
+            for word, weight in words.items():
                 of_group.setdefault(word, []).append(weight)
     ranked = {
-        group: sorted(
-            (RemovedWord(word, len(values), fmean(values)) for word, values in of_group.items()),
-            key=lambda entry: (-entry.seeds, -entry.weight, entry.word),
-        )
+        group: [RemovedWord(word, len(values), fmean(values)) for word, values in of_group.items()]
         for group, of_group in weights.items()
     }
     return ScrubbingIteration(
         {seed: rounds.accuracies[number] for seed, rounds in reached.items()},
-        {group: tuple(entries) for group, entries in ranked.items()},
+        {
+            group: tuple(sorted(entries, key=lambda entry: (-entry.seeds, -entry.weight, entry.word)))
+            for group, entries in ranked.items()
+        },
     )
 
 
@@ -335,7 +272,8 @@ class IterativeScrubbing(Method):
     further words (table 10: nurses). ``rounds`` is the largest number of rounds, ``words_per_group`` the number of
     words of each group that a round scrubs, ``min_texts`` the number of texts in which a word must occur.
     ``until_majority`` stops as soon as the accuracy on the share ``held_out`` of the texts is not above that of the
-    majority. ``ridge`` is the penalty of the logistic regression (:class:`ScrubLimits`). :func:`removed_words` shows
+    majority. ``ridge`` is the penalty of the logistic regression: the weight of half the squared norm of the weights
+    beside the summed cross entropy (scikit-learn's 1 / C). :func:`removed_words` shows
     the words over several seeds.
     """
 
@@ -378,13 +316,13 @@ class IterativeScrubbing(Method):
         if needing and columns.label is not None:
             classes = [cell_of(row, columns.label, i) for i, row in enumerate(rows)]
         scrubbed: list[Row] = Scrubbing().rows(rows, columns, seed) if self.scrub_first else list(rows)
-        used = list(range(len(rows))) if self.profession is None else _rows_of(classes or (), self.profession)
+        used = range(len(rows)) if self.profession is None else _rows_of(classes or (), self.profession)
         result = iterative_scrub(
             [texts_of(scrubbed[i], columns.texts, i) for i in used],
             [groups[i] for i in used],
             classes if self.by_class else None,
             seed=seed,
-            **{limit.name: getattr(self, limit.name) for limit in fields(ScrubLimits)},
+            **vars(self),
         )
         for i, texts in zip(used, result.texts, strict=True):
             scrubbed[i] = {**scrubbed[i], **dict(zip(columns.texts, texts, strict=True))}
@@ -444,7 +382,11 @@ def _rows_by_class(classes: Sequence[Hashable] | None, n: int) -> dict[Hashable,
 
 
 def _find_words(
-    counts: csr_matrix[np.float64], vocabulary: list[str], groups: Sequence[Hashable], limit: ScrubLimits, seed: int
+    counts: csr_matrix[np.float64],
+    vocabulary: list[str],
+    groups: Sequence[Hashable],
+    limit: IterativeScrubbing,
+    seed: int,
 ) -> Rounds:
     """Find the words that predict the group, round by round, from the sparse counts (texts, words)."""
     kinds = sorted(set(groups), key=str)
@@ -456,8 +398,7 @@ def _find_words(
     test = draw_held_out(y, limit.held_out, np.random.default_rng(seed))
     majority = float((y[test] == np.bincount(y[~test]).argmax()).mean())
     left = np.flatnonzero(counts[~test].getnnz(axis=0) >= limit.min_texts)
-    words: list[Mapping[Hashable, tuple[str, ...]]] = []
-    of_words: list[Mapping[Hashable, tuple[float, ...]]] = []
+    words: list[Mapping[Hashable, Mapping[str, float]]] = []
     accuracies: list[float] = []
     while True:
         table = counts[:, left]
@@ -471,13 +412,13 @@ def _find_words(
         if not len(scrubbed):
             break
         words.append(
-            {kind: tuple(vocabulary[i] for i in left[columns]) for kind, columns in zip(kinds, best, strict=True)}
-        )
-        of_words.append(
-            {kind: tuple(row[columns].tolist()) for kind, row, columns in zip(kinds, towards, best, strict=True)}
+            {
+                kind: {vocabulary[left[i]]: float(row[i]) for i in columns}
+                for kind, row, columns in zip(kinds, towards, best, strict=True)
+            }
         )
         left = np.delete(left, scrubbed)
-    return Rounds(tuple(words), tuple(accuracies), majority, tuple(of_words))
+    return Rounds(tuple(words), tuple(accuracies), majority)
 
 
 def _largest_weights(towards: NDArray[np.float64], n: int) -> list[NDArray[np.int64]]:

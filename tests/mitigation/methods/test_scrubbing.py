@@ -209,10 +209,14 @@ def test_rounds_stop_where_no_word_is_left():
     assert len(found.rounds[None].words) < 9
 
 
+def words_by_round(found, kind=None):
+    return [{group: list(words) for group, words in by_group.items()} for by_group in found.rounds[kind].words]
+
+
 def test_min_texts_counts_texts_not_words():
     texts = ["rare rare rare rare", *["nurse day"] * 3, *["coder day"] * 4]
     found = iterative_scrub(texts, "FFFFMMMM", rounds=1, words_per_group=1, min_texts=2, until_majority=False)
-    assert found.rounds[None].words == ({"F": ("nurse",), "M": ("coder",)},)
+    assert words_by_round(found) == [{"F": ["nurse"], "M": ["coder"]}]
     assert found.texts[0] == texts[0]
 
 
@@ -223,8 +227,8 @@ def test_each_class_has_its_own_words():
     over_all = iterative_scrub(texts, groups, rounds=1, until_majority=False)
     assert over_all.rounds[None].accuracies[0] < 1
     found = iterative_scrub(texts, groups, classes, rounds=1, words_per_group=1, until_majority=False)
-    assert found.rounds["nurse"].words == ({"F": ("keen",), "M": ("calm",)},)
-    assert found.rounds["coder"].words == ({"F": ("calm",), "M": ("keen",)},)
+    assert words_by_round(found, "nurse") == [{"F": ["keen"], "M": ["calm"]}]
+    assert words_by_round(found, "coder") == [{"F": ["calm"], "M": ["keen"]}]
     assert found.left == {"judge": "all texts are of one group"}
     assert found.texts == (*["_ nurse"] * 8, *["_ coder"] * 8, "keen calm judge")
 
@@ -232,7 +236,7 @@ def test_each_class_has_its_own_words():
 def test_three_groups():
     texts = [*["nurse day"] * 6, *["coder day"] * 6, *["judge day"] * 6]
     found = iterative_scrub(texts, [*"a" * 6, *"b" * 6, *"c" * 6], rounds=1, words_per_group=1, until_majority=False)
-    assert found.rounds[None].words == ({"a": ("nurse",), "b": ("coder",), "c": ("judge",)},)
+    assert words_by_round(found) == [{"a": ["nurse"], "b": ["coder"], "c": ["judge"]}]
     assert set(found.texts) == {"_ day"}
 
 
@@ -340,7 +344,6 @@ def test_words_of_one_profession():
     for profession, of_women in (("nurse", "keen"), ("coder", "calm")):
         found = removed_words(texts, groups, classes, profession=profession, rounds=1)
         assert [entry.word for entry in found.iterations[0].words["F"]] == [of_women]
-        assert found.texts == {"F": 4, "M": 4} and found.profession == profession
     as_they_are = removed_words(texts, groups, classes, profession="nurse", rounds=1, scrub_first=False)
     assert {entry.word for entry in as_they_are.iterations[0].words["F"]} == {"keen", "she"}
     with pytest.raises(SettingError, match="no text has the profession 'judge'; there are coder, nurse"):
