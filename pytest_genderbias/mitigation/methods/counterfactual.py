@@ -90,30 +90,25 @@ def make_table(pairs: PairSource, names: NamePartners | None, intervention: str)
     return _table(pairs, names)
 
 
-def make_swapper(
-    pairs: PairSource, names: NamePartners | None, intervention: str, grammar: Analyse
-) -> Callable[[Sequence[str]], list[str]]:
-    """Return a function that swaps the words of several texts at a time.
+def _edits(
+    texts: Sequence[str], table: SwapTable, analyse: Callable[[Sequence[int]], Iterable[Grammar]] | None
+) -> list[list[tuple[int, int, str]]]:
+    """Return the words to swap in each text, as :func:`replacements` does.
 
-    Raises:
-        SettingError, DataFileError: as :func:`make_table`.
+    ``analyse`` takes the numbers of the texts that have such words; ``None`` for the naive intervention.
     """
-    table = make_table(pairs, names, intervention)
+    refuse_uncut(texts)
+    gendered = [i for i, text in enumerate(texts) if analyse and find_words(text, table.forms, table.reach)]
+    analyses = dict(zip(gendered, analyse(gendered) if analyse and gendered else (), strict=True))
+    return [replacements(text, table, analyses.get(i)) for i, text in enumerate(texts)]
 
-    def naive(texts: Sequence[str]) -> list[str]:
-        refuse_uncut(texts)
-        return [replace_spans(text, replacements(text, table, None)) for text in texts]
 
-    def grammatical(texts: Sequence[str]) -> list[str]:
-        refuse_uncut(texts)
-        swapped = list(texts)
-        gendered = [i for i, text in enumerate(texts) if find_words(text, table.forms, table.reach)]
-        analyses = grammar([texts[i] for i in gendered]) if gendered else ()
-        for i, analysis in zip(gendered, analyses, strict=True):
-            swapped[i] = replace_spans(texts[i], replacements(texts[i], table, analysis))
-        return swapped
+def _swapped(texts: Sequence[str], table: SwapTable, intervention: str, grammar: Analyse) -> list[str]:
+    def analyse(numbers: Sequence[int]) -> Iterable[Grammar]:
+        return grammar([texts[i] for i in numbers])
 
-    return naive if intervention == "naive" else grammatical
+    edits = _edits(texts, table, None if intervention == "naive" else analyse)
+    return list(map(replace_spans, texts, edits))
 
 
 def replacements(text: str, table: SwapTable, grammar: Grammar | None) -> list[tuple[int, int, str]]:
@@ -194,7 +189,7 @@ def swap(
     >>> swap("Queen Anne told her that her hat was his.", intervention="grammatical")
     'Queen Anne told him that his hat was hers.'
     """
-    return make_swapper(pairs, names, intervention, grammar)([text])[0]
+    return _swapped([text], make_table(pairs, names, intervention), intervention, grammar)[0]
 
 
 def augment(
@@ -231,12 +226,8 @@ def augment(
     >>> list(augment(["He sings.", "It rains."], sides="one")), list(augment(["It rains."], neutral="twice"))
     (['She sings.'], ['It rains.', 'It rains.'])
     """
-    swap_all = make_swapper(pairs, names, intervention, grammar)
-
-    def counterparts(chunk: Sequence[str]) -> Iterator[tuple[str, bool]]:
-        return ((other, other != text) for text, other in zip(chunk, swap_all(chunk), strict=True))
-
-    return _sided(texts, counterparts, sides, neutral)
+    table = make_table(pairs, names, intervention)
+    return _sided(texts, lambda chunk: _swapped(chunk, table, intervention, grammar), sides, neutral)
 
 
 def resolve_neutral(sides: str, neutral: str | None) -> str:
@@ -272,11 +263,14 @@ def _grammar_of_clusters(row: Row, columns: Columns, table: SwapTable) -> Gramma
 
 def _sided(
     items: Iterable[Item],
-    counterparts: Callable[[Sequence[Item]], Iterable[tuple[Item, bool]]],
+    swapped: Callable[[Sequence[Item]], Sequence[Item]],
     sides: str,
     neutral: str | None,
+    copies: bool = False,
 ) -> Iterator[Item]:
-    """Check the settings at once, and return an iterator over originals and counterfactuals."""
+    """Check the settings at once, and return an iterator over originals and counterfactuals, or copies of the
+    originals.
+    """
     if isinstance(items, str):
         raise SettingError(f"expected several texts, got one: {items!r:.60}; put it in a list")
     times = NEUTRAL[resolve_neutral(sides, neutral)]
@@ -284,8 +278,13 @@ def _sided(
     def stream() -> Iterator[Item]:
         iterator = iter(items)
         while chunk := list(islice(iterator, _CHUNK)):
-            for item, (other, changed) in zip(chunk, counterparts(chunk), strict=True):
-                yield from ([item, other] if sides == "two" else [other]) if changed else [item] * times
+            for item, other in zip(chunk, swapped(chunk), strict=True):
+                if other == item:
+                    yield from [item] * times
+                    continue
+                if sides == "two":
+                    yield item
+                yield item if copies else other
 
     return stream()
 
@@ -330,45 +329,32 @@ class CounterfactualAugmentation(Method):
             read_names(initials=self.initials)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
-        """Add the counterfactual of each row, or replace the row by it."""
+        """Add the counterfactual of each row, or replace the row by it. Where rows have mentions, the grammar knows
+        their clusters.
+        """
         names = None if self.names is None else read_names(initials=self.initials)
         partners = None if names is None or self.names is None else name_partners(names, self.names, seed=seed)
-        if columns.mentions is not None:
-            return self._documents(rows, columns, partners)
-        grammar = spacy_grammar() if self.grammar == "spacy" else rule_grammar
-        swap_all = make_swapper(self.pairs or (), partners, self.intervention, grammar)
-        texts = iter([texts_of(row, columns.texts, number) for number, row in enumerate(rows)])
-
-        def counterparts(chunk: Sequence[Row]) -> Iterator[tuple[Row, bool]]:
-            of_chunk = list(islice(texts, len(chunk)))
-            swapped = iter(swap_all([text for own in of_chunk for text in own]))
-            for row, own in zip(chunk, of_chunk, strict=True):
-                others = tuple(islice(swapped, len(own)))
-                other = row if self.copies else {**row, **dict(zip(columns.texts, others, strict=True))}
-                yield other, others != own
-
-        return list(_sided(rows, counterparts, self.sides, self.neutral))
-
-    def _documents(self, rows: Sequence[Row], columns: Columns, partners: NamePartners | None) -> list[Row]:
-        """Add the counterfactual of each row with mentions, or replace the row by it; the grammar knows the clusters
-        (lu2018).
-        """
-        if self.grammar != "rules":
+        if columns.mentions is not None and self.grammar != "rules":
             raise SettingError(
                 "the rows have coreference clusters, which decide in place of a grammar: leave"
                 f" grammar={self.grammar} out"
             )
         table = make_table(self.pairs or (), partners, self.intervention)
+        grammar = spacy_grammar() if self.grammar == "spacy" else rule_grammar
+        own = iter([texts_of(row, columns.texts, number) for number, row in enumerate(rows)])
 
-        def counterparts(chunk: Sequence[Row]) -> Iterator[tuple[Row, bool]]:
-            refuse_uncut([text for number, row in enumerate(chunk) for text in texts_of(row, columns.texts, number)])
-            for number, row in enumerate(chunk):
-                (text,) = texts_of(row, columns.texts, number)
-                grammar = _grammar_of_clusters(row, columns, table) if self.intervention == "grammatical" else None
-                other = edited(row, columns, [replacements(text, table, grammar)])
-                yield (row if self.copies else other), other != row
+        def swapped(chunk: Sequence[Row]) -> list[Row]:
+            texts = [text for of_row in islice(own, len(chunk)) for text in of_row]
 
-        return list(_sided(rows, counterparts, self.sides, self.neutral))
+            def analyse(numbers: Sequence[int]) -> Iterable[Grammar]:
+                if columns.mentions is None:
+                    return grammar([texts[i] for i in numbers])
+                return (_grammar_of_clusters(chunk[i], columns, table) for i in numbers)  # of its only text (lu2018)
+
+            edits = iter(_edits(texts, table, None if self.intervention == "naive" else analyse))
+            return [edited(row, columns, list(islice(edits, len(columns.texts)))) for row in chunk]
+
+        return list(_sided(rows, swapped, self.sides, self.neutral, self.copies))
 
     def control(self, repeat: int) -> Method | None:
         """Return the method that copies texts instead of swapping, if it is two-sided."""
