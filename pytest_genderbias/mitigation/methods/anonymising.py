@@ -32,10 +32,30 @@ FindEntities = Callable[[Sequence[str]], Iterable[Sequence[Entity]]]
 _KIND_OF_LABEL = {"PERSON": "person", "ORG": "org", "GPE": "place", "LOC": "place", "FAC": "place"}
 
 
+def rule_entities(texts: Sequence[str]) -> Iterator[list[Entity]]:
+    """Find persons by lists of names and by capitals, without a model.
+
+    Candidates are runs of words with capitals, including initials, particles ("de", "van") and "Jr.". A run is a person
+    from its first first name on (``names-us``). It is also a person if it follows a title ("Dr.") or a word for a
+    person ("her husband", "attorney"), if it contains an initial, or if "who", "(born", "said" or the like follows.
+    Each single word of these names then counts as the person elsewhere in the text. A run with a word such as
+    "University", or after "San" or "Fort", is not a person. A single first name is not a person if it is also a month
+    or a place, or an ordinary word at the beginning of a sentence (``ordinary-names``).
+
+    Accuracy: the rules find 55 % of the 2,000 names tagged in the first 1,000 passages of GAP's development part as a
+    whole (spaCy's en_core_web_sm: 69 %). About 95 % of the results are persons: spaCy agrees on 79 % of 3,464 results,
+    and of the others 40 of 50 that were read one by one were persons. Most misses are surnames alone: in the
+    ``wiki_career`` biographies, whose excerpts seldom contain the full name, the rules find 25 % of the mentions of the
+    person (spaCy: 54 %), and nearly all of them if ``own`` gives the name.
+    """
+    for normal in map(NormalText, texts):
+        yield [(*normal.span(start, end), kind) for start, end, kind in _persons(normal.text)]
+
+
 def anonymise(
     text: str,
     *,
-    finder: FindEntities | None = None,
+    finder: FindEntities = rule_entities,
     kinds: Sequence[str] = ("person",),
     placeholder: str = PLACEHOLDER,
     own: str = "",
@@ -62,29 +82,9 @@ def anonymise(
     >>> anonymise("Mary Hall's son met Dr. Bay. Hall left Grace.", placeholder="E{number}")
     "E1's son met Dr. E2. E1 left E3."
     """
-    checked = _checked(kinds, placeholder, finder in (None, rule_entities))
-    (replacements,) = _replacements([text], [own], finder, checked, placeholder)
+    _check(kinds, placeholder, finder is rule_entities)
+    (replacements,) = _replacements([text], [own], finder, kinds, placeholder)
     return replace_spans(text, replacements)
-
-
-def rule_entities(texts: Sequence[str]) -> Iterator[list[Entity]]:
-    """Find persons by lists of names and by capitals, without a model.
-
-    Candidates are runs of words with capitals, including initials, particles ("de", "van") and "Jr.". A run is a person
-    from its first first name on (``names-us``). It is also a person if it follows a title ("Dr.") or a word for a
-    person ("her husband", "attorney"), if it contains an initial, or if "who", "(born", "said" or the like follows.
-    Each single word of these names then counts as the person elsewhere in the text. A run with a word such as
-    "University", or after "San" or "Fort", is not a person. A single first name is not a person if it is also a month
-    or a place, or an ordinary word at the beginning of a sentence (``ordinary-names``).
-
-    Accuracy: the rules find 55 % of the 2,000 names tagged in the first 1,000 passages of GAP's development part as a
-    whole (spaCy's en_core_web_sm: 69 %). About 95 % of the results are persons: spaCy agrees on 79 % of 3,464 results,
-    and of the others 40 of 50 that were read one by one were persons. Most misses are surnames alone: in the
-    ``wiki_career`` biographies, whose excerpts seldom contain the full name, the rules find 25 % of the mentions of the
-    person (spaCy: 54 %), and nearly all of them if ``own`` gives the name.
-    """
-    for normal in map(NormalText, texts):
-        yield [(*normal.span(start, end), kind) for start, end, kind in _persons(normal.text)]
 
 
 def spacy_entities() -> FindEntities:
@@ -98,7 +98,7 @@ def spacy_entities() -> FindEntities:
     def find(texts: Sequence[str]) -> Iterator[list[Entity]]:
         return (
             [
-                _without_genitive(e.text, e.start_char, _KIND_OF_LABEL[e.label_])
+                (e.start_char, e.start_char + len(_GENITIVE.sub("", e.text)), _KIND_OF_LABEL[e.label_])
                 for e in doc.ents
                 if e.label_ in _KIND_OF_LABEL
             ]
@@ -128,7 +128,7 @@ class Anonymising(Method):
     def __post_init__(self) -> None:
         """Reject unknown settings."""
         check_fields(self)
-        _checked(self.kinds, self.placeholder, self.entities == RULES)
+        _check(self.kinds, self.placeholder, self.entities == RULES)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Anonymise each text of each row."""
@@ -137,13 +137,12 @@ class Anonymising(Method):
         own = [name if isinstance(name, str) else "" for name in names]
         texts = [texts_of(row, columns.texts, number) for number, row in enumerate(rows)]
         by_column = [
-            _replacements([row[i] for row in texts], own, finder, frozenset(self.kinds), self.placeholder)
-            for i in range(len(columns.texts))
+            _replacements(column, own, finder, self.kinds, self.placeholder) for column in zip(*texts, strict=True)
         ]
-        return [edited(row, columns, [column[i] for column in by_column]) for i, row in enumerate(rows)]
+        return [edited(row, columns, edits) for row, *edits in zip(rows, *by_column, strict=True)]
 
 
-def _checked(kinds: Sequence[str], placeholder: str, by_rules: bool) -> frozenset[str]:
+def _check(kinds: Sequence[str], placeholder: str, by_rules: bool) -> None:
     if isinstance(kinds, str) or not kinds or not set(kinds) <= set(KINDS):
         raise SettingError(f"kinds should be some of {', '.join(KINDS)}, got {kinds!r}")
     if by_rules and set(kinds) != {"person"}:
@@ -152,34 +151,27 @@ def _checked(kinds: Sequence[str], placeholder: str, by_rules: bool) -> frozense
         placeholder.format(kind="", number="")
     except (LookupError, ValueError):
         raise SettingError(f"the placeholder may contain {{kind}} and {{number}}, got {placeholder!r}") from None
-    return frozenset(kinds)
 
 
 def _replacements(
-    texts: Sequence[str], own: Sequence[str], finder: FindEntities | None, kinds: frozenset[str], placeholder: str
+    texts: Sequence[str], own: Sequence[str], finder: FindEntities, kinds: Sequence[str], placeholder: str
 ) -> list[list[tuple[int, int, str]]]:
     """Return (start, end, placeholder) of the entities of each text."""
     for text in texts:
         if not isinstance(text, str):
             raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
-    if finder in (None, rule_entities):
+    if finder is rule_entities:
         refuse_uncut(texts)
     replacements = []
-    for text, name, entities in zip(texts, own, (finder or rule_entities)(texts), strict=True):
-        replaced = _with_own(text, name, [entity for entity in entities if entity[2] in kinds], kinds)
-        replacements.append(_placeholders(text, replaced, placeholder))
+    for text, name, found in zip(texts, own, finder(texts), strict=True):
+        entities = [entity for entity in found if entity[2] in kinds]
+        if (parts := set(name_parts(name))) and "person" in kinds:
+            normal = NormalText(text)
+            spans = [normal.span(start, end) for run in _runs(normal.text) for start, end in _mentions(run, parts)]
+            free = [(s, e, "person") for s, e in spans if not any(a < e and s < b for a, b, _ in entities)]
+            entities = sorted(entities + free)
+        replacements.append(_placeholders(text, entities, placeholder))
     return replacements
-
-
-def _with_own(text: str, name: str, entities: list[Entity], kinds: frozenset[str]) -> list[Entity]:
-    """Add the mentions of the parts of a known name that do not overlap with another entity."""
-    parts = set(name_parts(name))
-    if not parts or "person" not in kinds:
-        return entities
-    normal = NormalText(text)
-    spans = [normal.span(start, end) for run in _runs(normal.text) for start, end in _mentions(run, parts)]
-    free = [(s, e, "person") for s, e in spans if not any(a < e and s < b for a, b, _ in entities)]
-    return sorted(entities + free)
 
 
 def _placeholders(text: str, entities: Sequence[Entity], placeholder: str) -> list[tuple[int, int, str]]:
@@ -197,12 +189,9 @@ def _placeholders(text: str, entities: Sequence[Entity], placeholder: str) -> li
     return placeholders
 
 
-def _without_genitive(mention: str, start: int, kind: str) -> Entity:
-    return start, start + len(re.sub(r"['’]s?\Z", "", mention)), kind
-
-
 # --- the rules -------------------------------------------------------------------------------------------------------
 
+_GENITIVE = re.compile(r"['’]s?\Z")
 _TOKEN = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*\.?")
 _PARTICLES = frozenset(
     {"de", "del", "della", "der", "den", "di", "da", "dos", "du", "la", "le", "van", "von", "ibn", "bin", "al", "el"}
@@ -254,12 +243,12 @@ def _runs(text: str) -> Iterator[list[_Token]]:
     for match in _TOKEN.finditer(text):
         if not run and not match[0][0].isupper():
             continue
-        word = re.sub(r"['’]s?\Z", "", match[0].rstrip("."))
+        word = _GENITIVE.sub("", match[0].rstrip("."))
         token = _Token(match.start(), match.start() + len(word), word)
         if run and text[last : token.start].strip(" \t"):
             yield _trimmed(run)
             run = []
-        if _has_capital(word):
+        if word[0].isupper() and (len(word) == 1 or not word.isupper() or word in NAME_SUFFIXES):
             run.append(token)
         elif run:
             if word in _PARTICLES and match[0] == word:
@@ -272,10 +261,6 @@ def _runs(text: str) -> Iterator[list[_Token]]:
             last = match.end()
     if run:
         yield _trimmed(run)
-
-
-def _has_capital(word: str) -> bool:
-    return word[0].isupper() and (len(word) == 1 or not word.isupper() or word in NAME_SUFFIXES)
 
 
 def _trimmed(run: list[_Token]) -> list[_Token]:
@@ -338,7 +323,8 @@ def _named(text: str, run: list[_Token]) -> list[_Token]:
     for i, token in enumerate(rest):
         if i and rest[i - 1].word in _PLACE_BEFORE:
             return []
-        if _is_first_name(token) and (_goes_on(rest, i) or not _is_other(text, token, alone=len(run) == 1)):
+        goes_on = i + 1 < len(rest) and rest[i + 1].word.lower() not in _stop_words()
+        if _is_first_name(token) and (goes_on or not _is_other(text, token, alone=len(run) == 1)):
             return rest[i:]
     before = re.search(r"([a-z]+),?[ \t]+\Z", text[max(0, rest[0].start - 25) : rest[0].start])
     has_initial = any(len(token.word) == 1 for token in rest[1:-1])
@@ -347,10 +333,6 @@ def _named(text: str, run: list[_Token]) -> list[_Token]:
     plausible = len(rest) > 1 or not (begins_sentence(text, rest[0].start) or rest[0].word.endswith("s"))  # Jews who
     is_person = has_initial or followed or after_person_word
     return rest if plausible and len(rest[0].word) > 1 and is_person else []
-
-
-def _goes_on(rest: list[_Token], i: int) -> bool:
-    return i + 1 < len(rest) and rest[i + 1].word.lower() not in _stop_words()
 
 
 def _is_first_name(token: _Token) -> bool:
