@@ -180,30 +180,24 @@ class DeclaredMitigation:
         """Return whether it mitigates a model of this name; ``None`` stands for a run without models."""
         return not self.written.from_nothing and (model is None or self.models is None or model in self.models)
 
-    def recipe_with_arguments(self) -> Recipe | None:
-        """Return the recipe with the arguments of the Trainer.
+    def run(self, spec: ModelSpec | None, mitigations: MitigationRunner) -> MitigationRun:
+        """Mitigate a model, or try the points of the grid on it; recipes have the arguments of the Trainer then.
 
         Raises:
-            SettingError: the Trainer has no such argument.
+            SettingError: the Trainer has no such argument; or as :class:`MitigationRunner`.
         """
-        return self._with_arguments(self.recipe)
 
-    def plan_with_arguments(self) -> GridPlan | None:
-        """Return the plan of the grid, in which each recipe has the arguments of the Trainer; ``None`` without a grid.
+        def with_arguments(recipe: Recipe | None) -> Recipe | None:
+            if recipe is None or not self.arguments:
+                return recipe
+            complete: Recipe = replace(recipe, arguments=dict(self.arguments))  # type: ignore[type-var]  # named recipes are dataclasses
+            return complete
 
-        Raises:
-            SettingError: the Trainer has no such argument.
-        """
+        how: dict[str, Any] = {"seeds": self.written.seeds, "controls": self.written.controls}
         if self.grid is None:
-            return None
-        points = (replace(point, recipe=self._with_arguments(point.recipe)) for point in self.grid.points)
-        return replace(self.grid, points=tuple(points))
-
-    def _with_arguments(self, recipe: Recipe | None) -> Recipe | None:
-        if recipe is None or not self.arguments:
-            return recipe
-        complete: Recipe = replace(recipe, arguments=dict(self.arguments))  # type: ignore[type-var]  # named recipes are dataclasses
-        return complete
+            return mitigations.mitigate(spec, self.method, with_arguments(self.recipe), **how)
+        points = tuple(replace(point, recipe=with_arguments(point.recipe)) for point in self.grid.points)
+        return mitigations.search(spec, replace(self.grid, points=points), choose_on=self.written.choose_on, **how)
 
 
 @dataclass(frozen=True)
@@ -242,14 +236,7 @@ class DeclaredReduction:
         """
         from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 
-        declared, plan = self.mitigation, self.mitigation.plan_with_arguments()
-        seeds, controls = declared.written.seeds, declared.written.controls
-        if plan is None:
-            recipe = declared.recipe_with_arguments()
-            run = mitigations.mitigate(spec, declared.method, recipe, seeds=seeds, controls=controls)
-        else:
-            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.written.choose_on, controls=controls)
-        return judge_reduction(run, self.suite, **self.arguments)
+        return judge_reduction(self.mitigation.run(spec, mitigations), self.suite, **self.arguments)
 
     def why_idle(self, models: Sequence[str]) -> str:
         """Return why it is for none of these models."""
@@ -288,15 +275,6 @@ def read_mitigations(
             number = names[reduction.name]
             reductions.append(reduction if number == 1 else replace(reduction, name=f"{reduction.name}-{number}"))
     return reductions
-
-
-def planned_reductions(
-    data: LocatedMap, data_folder: Path | None, load: LoadSuite, models: Sequence[str]
-) -> list[PlannedReduction]:
-    """Return the reductions of a file, planned for the models of a run; arguments as of the two functions that this
-    calls.
-    """
-    return list(plan_reductions(read_mitigations(data, data_folder, load), models))
 
 
 def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[str]) -> Iterator[PlannedReduction]:
@@ -341,8 +319,12 @@ def mitigation_schema(maker: Any) -> Schema:
 def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite) -> DeclaredMitigation:
     """Make the method and the recipe of an entry."""
     at = entry.at
-    parts = tuple(_make_method(part) for part in _parts(at, "method"))
-    method = parts[0] if len(parts) == 1 else Together(parts)
+    parts = []
+    for part in _parts(at, "method"):
+        settings = _known_settings(part, "method", method_settings)
+        with _located(part):
+            parts.append(make_method(part["name"], **settings))
+    method = parts[0] if len(parts) == 1 else Together(tuple(parts))
     recipe, arguments = (None, {}) if entry.recipe is None else _make_recipe(_parts(at, "recipe")[0], data_folder)
     if recipe is None and method.trains:
         raise at.error_at("method", f"{method.name} takes part in a training: add a 'recipe'")
@@ -388,7 +370,9 @@ def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, lo
         reason = keeps_encoder(mitigation.recipe, mitigation.method)
         if reason is not None:
             raise at.error_at("superficial", reason)
-    budget = _shares(mitigation.written.budget if item.budget is None else item.budget)
+    written = mitigation.written.budget if item.budget is None else item.budget
+    shares = {figure: share_of(share) for figure, share in written.items()}
+    budget = {figure: share for figure, share in shares.items() if share is not None}
     if mitigation.recipe is None:
         _check_budget(mitigation.written.at if item.budget is None else at, budget, subject)
     arguments: dict[str, YamlValue] = {
@@ -399,21 +383,13 @@ def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, lo
         "name": item.name,
     }
     of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.points)}"
-    label = item.name or f"{_label(mitigation.method)}{of_grid}.{subject.suite.name}"
+    method = mitigation.method
+    methods = "+".join(part.name for part in (method.methods if isinstance(method, Together) else (method,)))
+    label = item.name or f"{methods}{of_grid}.{subject.suite.name}"
     name = f"{label}.{subject.statistic}.by_{item.by:g}"
-    shares = {"back": item.back, "overshoot": item.overshoot}
-    arguments |= {key: share for key, share in shares.items() if share is not None} | subject.settings
+    arguments |= {key: vars(item)[key] for key in ("back", "overshoot") if vars(item)[key] is not None}
+    arguments |= subject.settings
     return DeclaredReduction(name, mitigation, subject.suite, arguments, item)
-
-
-def _label(method: Method) -> str:
-    methods = method.methods if isinstance(method, Together) else (method,)
-    return "+".join(part.name for part in methods)
-
-
-def _shares(budget: Budget) -> dict[str, float]:
-    shares = {figure: share_of(share) for figure, share in budget.items()}
-    return {figure: share for figure, share in shares.items() if share is not None}
 
 
 def _check_budget(at: LocatedMap, budget: Mapping[str, float], subject: Subject) -> None:
@@ -440,12 +416,6 @@ def _parts(at: LocatedMap, key: str) -> list[LocatedMap]:
         take(part, "name", str, f"the {key}")
         parts.append(part)
     return parts
-
-
-def _make_method(part: LocatedMap) -> Method:
-    settings = _known_settings(part, "method", method_settings)
-    with _located(part):
-        return make_method(part["name"], **settings)
 
 
 def _make_recipe(part: LocatedMap, data_folder: Path | None) -> tuple[Recipe, Mapping[str, YamlValue]]:
@@ -505,7 +475,8 @@ class MitigationRunner:
 
     def __init__(self, runner: Runner, folder: str | Path | None = None, progress: bool | Progress = False) -> None:
         """Keep the settings; nothing is loaded yet."""
-        self.runner, self.folder, self.progress = runner, folder, progress
+        self.runner, self.folder = runner, folder
+        self._how: dict[str, Any] = {"progress": progress, "runner": runner}
 
     def mitigate(
         self,
@@ -535,12 +506,12 @@ class MitigationRunner:
             SettingError: the spec holds ``{seed}``; or as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
             MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
-        applied = method if isinstance(method, Method) else resolve_method(method)
-        training = resolve_recipe(recipe, data) if isinstance(recipe, (str, Mapping)) else recipe
+        applied, training = resolve_method(method), resolve_recipe(recipe, data)
 
         def make(model: Model | None, name: str) -> MitigationRun:
-            how: dict[str, Any] = {"folder": self.folder, "progress": self.progress, "runner": self.runner}
-            return mitigate(model, applied, training, seeds=seeds, controls=controls, name=name, **how)
+            return mitigate(
+                model, applied, training, seeds=seeds, controls=controls, folder=self.folder, name=name, **self._how
+            )
 
         return self._once(spec, training, (*_settings_of(applied, training), seeds, controls), make)
 
@@ -566,9 +537,7 @@ class MitigationRunner:
 
         def make(model: Model | None, name: str) -> MitigationRun:
             on = seeds_to_try(plan, seeds, choose_on)
-            return search_plan(
-                model, plan, on, controls, self.folder, progress=self.progress, runner=self.runner, name=name
-            )
+            return search_plan(model, plan, on, controls, self.folder, name=name, **self._how)
 
         return self._once(spec, plan.points[0].recipe, key, make)
 
@@ -592,12 +561,10 @@ class MitigationRunner:
         with models.lock:
             model = None if parsed is None else replace(models.model(parsed), name=name)
             if full_key not in models.kept_with_model:
-                run: MitigationRun | BiasError
                 try:
-                    run = make(model, name)
+                    models.kept_with_model[full_key] = make(model, name)
                 except BiasError as error:
-                    run = error
-                models.kept_with_model[full_key] = run
+                    models.kept_with_model[full_key] = error
             outcome = models.kept_with_model[full_key]
         if isinstance(outcome, BiasError):
             raise outcome

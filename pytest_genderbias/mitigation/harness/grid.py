@@ -40,7 +40,7 @@ from pytest_genderbias.mitigation.methods.registry import (
     resolve_recipe,
 )
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.recipes.recipe import Performance, Recipe
+from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
@@ -196,7 +196,7 @@ def plan_grid(
     statistics = {figure: _statistic(figure, key, suites) for figure, key in figures.items()}
     about = statistics[rule.figure]
     if about is not None:
-        _check_direction(rule, about)
+        _check_direction(rule, about.direction)
         rule = replace(rule, neutral=about.neutral)
     elif rule.wanted == NEAREST:
         raise SettingError(
@@ -208,7 +208,11 @@ def plan_grid(
             f"{rule.wanted} should name a figure as SUITE/STATISTIC, as no recipe evaluates others, got {rule.figure!r}"
         )
     for name in rule.within:
-        _check_limited(name, statistics[name])
+        limited = statistics[name]
+        if limited is not None and limited.direction == "away":
+            raise SettingError(
+                f"within names {name}, which may be too high or too low, so that no share says how much worse it is"
+            )
     return GridPlan(points, rule, suites, settings)
 
 
@@ -225,14 +229,6 @@ def _statistic(figure: str, key: str, suites: Mapping[str, Suite]) -> Statistic 
     return statistics[name]
 
 
-def _check_limited(name: str, about: Statistic | None) -> None:
-    """Reject a limit on a figure that may be too high or too low."""
-    if about is not None and about.direction == "away":
-        raise SettingError(
-            f"within names {name}, which may be too high or too low, so that no share says how much worse it is"
-        )
-
-
 def split_figure(figure: str) -> tuple[str, str]:
     """Return the suite and the statistic of a figure; an empty suite for one of the task.
 
@@ -243,17 +239,16 @@ def split_figure(figure: str) -> tuple[str, str]:
     return suite, name
 
 
-def _check_direction(rule: Rule, about: Statistic) -> None:
+def _check_direction(rule: Rule, direction: str) -> None:
     """Reject a rule that wants the worse end of a figure."""
-    worse = {LOWEST: ("lower", "away"), HIGHEST: ("higher", "away"), NEAREST: ()}[rule.wanted]
-    if about.direction not in worse:
+    if direction not in {LOWEST: ("lower", "away"), HIGHEST: ("higher", "away"), NEAREST: ()}[rule.wanted]:
         return
-    if about.direction == "away":
+    if direction == "away":
         raise SettingError(
             f"{rule.wanted} {rule.figure} may be far from neutral on one side; say nearest, which is to neutral"
         )
     other = HIGHEST if rule.wanted == LOWEST else LOWEST
-    raise SettingError(f"{rule.wanted} {rule.figure} would be the worst point: {about.direction} is worse; say {other}")
+    raise SettingError(f"{rule.wanted} {rule.figure} would be the worst point: {direction} is worse; say {other}")
 
 
 def split_seeds(
@@ -384,7 +379,7 @@ def search_plan(
     """
     choosing, judging = seeds
     temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="genderbias-")
-    home = Path(temporary.name) if temporary is not None else Path(str(folder))
+    home = folder if temporary is None else temporary.name
 
     def run_of(point: GridPoint, on: Sequence[int], count: int | None) -> MitigationRun:
         return mitigate(base, point.method, point.recipe, seeds=on, controls=count, folder=home, **how)
@@ -397,7 +392,10 @@ def search_plan(
                 run.take_figures_of(other)
             runs.append(run)
             worse = {figure: _worse(run, plan, figure) for figure in plan.rule.within}
-            tried.append(TriedPoint(point.settings, _of_rule(run, plan), worse))
+            values, direction = _values(run, plan, AFTER, plan.rule.figure)
+            if not split_figure(plan.rule.figure)[0]:
+                _check_direction(plan.rule, direction)
+            tried.append(TriedPoint(point.settings, tuple(values), worse))
         except (ModelError, ScoreError) as error:
             tried.append(TriedPoint(point.settings, failure=str(error)))
     number = choose_point(tried, plan.rule)
@@ -413,14 +411,6 @@ def search_plan(
     return searched
 
 
-def _of_rule(run: MitigationRun, plan: GridPlan) -> tuple[float | None, ...]:
-    """Return the rule's figure after the mitigation, by seed."""
-    values, direction = _values(run, plan, AFTER, plan.rule.figure)
-    if not split_figure(plan.rule.figure)[0]:
-        _check_direction(plan.rule, Statistic(direction, 0.0, ""))
-    return tuple(values)
-
-
 def _worse(run: MitigationRun, plan: GridPlan, name: str) -> float | None:
     """Return how much worse a figure is than before, as a share of its mean before; ``None`` if a value is missing, or
     not above 0.
@@ -432,10 +422,10 @@ def _worse(run: MitigationRun, plan: GridPlan, name: str) -> float | None:
             " figure"
         )
     before, _ = _values(run, plan, BEFORE, name)
-    known = [[value for value in values if value is not None] for values in (before, after)]
-    if len(known[0]) < len(before) or len(known[1]) < len(after) or min(known[0]) <= 0:
+    was, now = ([value for value in values if value is not None] for values in (before, after))
+    if len(was) < len(before) or len(now) < len(after) or min(was) <= 0:
         return None
-    ratio = (sum(known[1]) / len(known[1])) / (sum(known[0]) / len(known[0]))
+    ratio = (sum(now) / len(now)) / (sum(was) / len(was))
     return ratio - 1 if direction == "higher" else 1 - ratio
 
 
@@ -445,16 +435,13 @@ def _values(run: MitigationRun, plan: GridPlan, side: str, figure: str) -> tuple
     if suite:
         measured = run.measure(side, plan.suites[suite], **plan.settings)
         return [models[0].values[name] for models in measured], measured[0][0].statistics[name].direction
-    performances: list[dict[str, Performance]] = []
-    if run.recipe is not None:
-        try:
-            performances = [models[0] for models in run.performance(side)]
-        except UndefinedError as error:
-            raise ScoreError(f"the figures of the task are undefined: {error}") from error
-    evaluated = list(performances[0]) if performances else []
-    if name not in evaluated:
+    try:
+        performances = [{}] if run.recipe is None else [models[0] for models in run.performance(side)]
+    except UndefinedError as error:
+        raise ScoreError(f"the figures of the task are undefined: {error}") from error
+    if name not in performances[0]:
         raise SettingError(
-            f"the rule needs {name!r}, and the recipe evaluates {', '.join(evaluated) or 'nothing'}; a figure of a"
-            " suite is SUITE/STATISTIC"
+            f"the rule needs {name!r}, and the recipe evaluates {', '.join(performances[0]) or 'nothing'}; a figure of"
+            " a suite is SUITE/STATISTIC"
         )
     return [figures[name].value for figures in performances], performances[0][name].direction

@@ -149,12 +149,8 @@ class MitigationRun:
 
     def open(self, model: ModelOrSpec) -> Model:
         """Return a model of the run, loaded if it is a spec, under the run's name."""
-        loaded = _opened(self.runner, model)
+        loaded = self.runner.open(model)
         return replace(loaded, name=self.name) if self.name else loaded
-
-    def measure_sides(self, sides: Sequence[str], suite: str | Suite, **settings: object) -> Measured:
-        """Measure a suite on every model of several sides. All else as :meth:`measure`."""
-        return {side: self.measure(side, suite, **settings) for side in sides}
 
     @mitigation_errors()
     def measure(self, side: str, suite: str | Suite, **settings: object) -> list[list[Measurement]]:
@@ -256,7 +252,7 @@ def mitigate(
         raise SettingError("there is no model to mitigate; give one, or a recipe that makes its own network")
     runner = runner or Runner()
     method, recipe = resolve_method(method), resolve_recipe(recipe, runner.data)
-    base = None if model is None else _opened(runner, model)
+    base = None if model is None else runner.open(model)
     trains = recipe is not None and (recipe.makes_task or method.trains)
     if not trains and method.trains:
         raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
@@ -265,13 +261,19 @@ def mitigate(
         raise SettingError(f"controls is a whole number of at least 0, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
     workshop = _Workshop(runner, base, recipe, Path(folder) if folder is not None else None, progress)
-    with on_device(runner.models.settings.device):
-        made = _make_models(workshop, method, restarts, count, trains)
+    try:
+        with on_device(runner.models.settings.device):
+            made = [_models_of_seed(workshop, method, seed, count, trains) for seed in restarts]
+    except UndefinedError as reason:
+        on = "" if base is None else f" on {base.name}"
+        raise SettingError(f"{method.settings()['method']} cannot be done{on}: {reason}") from reason
     before, after, control, seconds = zip(*made, strict=True)
+    example = method.control(0)
+    otherwise = "the same recipe without the method" if trains else "none"
     what = {
         "method": method.settings(),
         "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
-        "control": _control_in_words(method, trains),
+        "control": otherwise if example is None else example.control_in_words or example.name,
         "controls": count if control[0] else 0,
     }
     return MitigationRun(
@@ -291,17 +293,6 @@ def mitigate(
     )
 
 
-def _make_models(
-    workshop: _Workshop, method: Method, seeds: Sequence[int], count: int, trains: bool
-) -> list[_ModelsOfSeed]:
-    """Make the models of all seeds."""
-    try:
-        return [_models_of_seed(workshop, method, seed, count, trains) for seed in seeds]
-    except UndefinedError as reason:
-        on = "" if workshop.base is None else f" on {workshop.base.name}"
-        raise SettingError(f"{method.settings()['method']} cannot be done{on}: {reason}") from reason
-
-
 def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, trains: bool) -> _ModelsOfSeed:
     """Make the models of one seed."""
     recipe = workshop.recipe
@@ -311,7 +302,7 @@ def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, 
     assert before is not None  # without a model there is a recipe that makes one
 
     def make(applied: Method) -> ModelOrSpec:
-        return workshop.make(applied, seed) if trains else applied.after(_opened(workshop.runner, before), seed)
+        return workshop.make(applied, seed) if trains else applied.after(workshop.runner.open(before), seed)
 
     start = time.perf_counter()
     after = make(method)
@@ -323,15 +314,6 @@ def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, 
         return before, after, [make(control) for control in controls], seconds
     control = [workshop.make(plain, seed)] if trains and not makes_task else []
     return before, after, control, seconds
-
-
-def _control_in_words(method: Method, trains: bool) -> str:
-    control = method.control(0)
-    if control is not None:
-        return control.control_in_words or control.name
-    if trains:
-        return "the same recipe without the method"
-    return "none"
 
 
 class _Workshop:
@@ -363,7 +345,7 @@ class _Workshop:
         training.
         """
         trained = self._trained(method, seed)
-        return method.after(_opened(self.runner, trained), seed) if method.changes("after") else trained
+        return method.after(self.runner.open(trained), seed) if method.changes("after") else trained
 
     def _trained(self, method: Method, seed: int) -> str:
         """Train, unless an equal training is in the folder, and return the folder of the model."""
@@ -507,11 +489,6 @@ def held_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _opened(runner: Runner, model: ModelOrSpec) -> Model:
-    """Return a model, loaded if it is a spec."""
-    return model if isinstance(model, Model) else runner.open(model)
 
 
 def _key(model: ModelOrSpec) -> object:

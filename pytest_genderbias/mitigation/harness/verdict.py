@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
-from pytest_genderbias.errors import SettingError, UndefinedError
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.judgement import (
     AFTER,
@@ -47,31 +48,28 @@ from pytest_genderbias.statistics.inference.paired import Difference, items_to_d
 from pytest_genderbias.statistics.inference.reduction import Reduction, SideValues
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import approximate, format_bounds, format_number, format_share
-from pytest_genderbias.text.schema import read_value
+from pytest_genderbias.text.schema import Rule, check_setting, read_value
 
 _MORE_SEEDS = "five seeds or more"
 
 
 def about_run(run: MitigationRun) -> list[Paragraph]:
     """Return paragraphs on the trainings of a run and on the grid that it is of; none if there is neither."""
-    trained = [Paragraph("trained", text) for text in _trainings_in_words(run)]
+    text = ""
+    if run.trained and len(run.seeds) == 1:
+        text = (
+            "once: one restart says little about others, which may differ by more; use three or more seeds to judge"
+            " over restarts"
+        )
+    elif run.trained:
+        fixed = len({model if isinstance(model, str) else id(model) for (model,) in run.models(BEFORE)}) == 1
+        text = f"{len(run.seeds)} times, seeds {', '.join(map(str, run.seeds))}"
+        text += "; before is one model for all of them" if fixed else ""
+    trained = [Paragraph("trained", text)] if text else []
     if run.tried is None:
         return trained
     table = (Paragraph("", line, is_command=True) for line in run.tried.lines())
     return [*trained, Paragraph("grid", run.tried.in_words()), *table]
-
-
-def _trainings_in_words(run: MitigationRun) -> list[str]:
-    if not run.trained:
-        return []
-    if len(run.seeds) == 1:
-        return [
-            "once: one restart says little about others, which may differ by more; use three or more seeds to judge"
-            " over restarts"
-        ]
-    seeds = ", ".join(map(str, run.seeds))
-    fixed = len({model if isinstance(model, str) else id(model) for (model,) in run.models(BEFORE)}) == 1
-    return [f"{len(run.seeds)} times, seeds {seeds}" + ("; before is one model for all of them" if fixed else "")]
 
 
 def control_in_words(run: MitigationRun) -> str:
@@ -109,24 +107,16 @@ def share_in_brief(reduction: Reduction, figures: SideValues) -> str:
     return f"distance from neutral {distances}; the share is {low} to {high} (95 %) over {reduction.excess.over}"
 
 
-def bounds_in_words(difference: Difference, sign: float = 1.0) -> str:
-    """Return the bounds of a difference; with ``sign=-1`` those of its negative."""
+def bounds_in_words(difference: Difference, low: str, high: str, over: str) -> str:
+    """Return the bounds of a difference, or of what is computed from it."""
     if not difference.items:
         return "as they are" if np.isfinite(difference.high) else "without bounds"
-    low, high = sorted((sign * difference.low + 0.0, sign * difference.high + 0.0))  # no -0
-    return (
-        f"one-sided 95 % bounds {low:.4g} and {high:.4g} over {difference.over} ({difference.items} of them;"
-        f" {difference.method})"
-    )
+    return f"one-sided 95 % bounds {low} and {high} over {over}"
 
 
-def share_bounds_in_words(low: float, high: float, difference: Difference) -> str:
-    """Return the bounds on how much worse a figure of the task is."""
-    if not difference.items:
-        return "as they are" if np.isfinite(difference.high) else "without bounds"
-    return (
-        f"one-sided 95 % bounds {format_share(low)} and {format_share(high)} over {difference.items} {difference.over}"
-    )
+def _shares_in_words(low: float, high: float, difference: Difference) -> str:
+    over = f"{difference.items} {difference.over}"
+    return bounds_in_words(difference, format_share(low), format_share(high), over)
 
 
 def settled_by(difference: Difference, low: float | None) -> str:
@@ -142,19 +132,6 @@ def settled_by(difference: Difference, low: float | None) -> str:
     return more if low is None or low <= 0 else f"{more}; or by={np.floor(100 * low) / 100:g}"
 
 
-def budget_settled_by(difference: Difference, allowed: float, high: float) -> str:
-    """Return what would decide whether a figure of the task is within its budget.
-
-    ``difference`` and ``allowed`` are logarithms of ratios; ``high`` is the upper bound on how much worse the figure
-    is, as a share.
-    """
-    over = replace(
-        difference, value=difference.value - allowed, low=difference.low - allowed, high=difference.high - allowed
-    )
-    wider = f", or a budget of {np.ceil(100 * high) / 100:g}" if np.isfinite(high) else ""
-    return settled_by(over, None) + wider
-
-
 def intervals_in_words(bounds: Sequence[Interval | None]) -> str:
     """Return the intervals before and after."""
     before, after = [
@@ -164,11 +141,6 @@ def intervals_in_words(bounds: Sequence[Interval | None]) -> str:
         for interval in bounds
     ]
     return f" ({before}; {after})"
-
-
-def by_how_much(difference: float, above: str, below: str) -> str:
-    """Return the size of a difference, and its name: ``above`` if it is 0 or more, else ``below``."""
-    return f"{abs(difference):.4g} {above if difference >= 0 else below}"
 
 
 def worse_in_words(worse: float) -> str:
@@ -187,11 +159,6 @@ def change_in_words(share: float) -> str:
     if abs(share) <= FLOAT_NOISE:
         return "unchanged"
     return f"reduced by {format_share(share)}" if share > 0 else f"raised by {format_share(-share)}"
-
-
-def least_in_words(by: float) -> str:
-    """Return the required reduction, within a sentence."""
-    return f"at least {format_share(by)}" if by else "any reduction"
 
 
 _HEADS = "before with a new head"
@@ -284,11 +251,12 @@ def judge_reduction(
         recipe_of_heads(run)
     loaded = suite if isinstance(suite, Suite) else load_suite(suite)
     sides = (BEFORE, AFTER, *((CONTROL,) if run.control else ()))
-    measured = run.measure_sides(sides, loaded, **settings)
+    measured = {side: run.measure(side, loaded, **settings) for side in sides}
     after = _mean_over_seeds(run, measured[AFTER])
     judged = after.statistic(statistic)
     case = MeasuredRun(run, loaded, measured, judged, after)
-    bound = _bound_in_words(by, budget)
+    costs = (f"{figure} {format_share(share)} worse at most" for figure, share in budget.items())
+    bound = ", ".join([f"reduced by {format_share(by)}" if by else "reduced", *costs])
     if trouble := case.trouble(budget):
         code, why = trouble
         advice = _WHAT_TO_DO.get(code, "")
@@ -300,12 +268,6 @@ def judge_reduction(
     if superficial:
         parts.append(_judge_heads(case, back, settings, parts[0].verdict == REDUCED))
     return replace(_summed_up(case, parts, bound), name=name or "")
-
-
-def _bound_in_words(by: float, budget: Mapping[str, float]) -> str:
-    """Return what a mitigation has to reach, and what it may cost."""
-    costs = (f"{figure} {format_share(share)} worse at most" for figure, share in budget.items())
-    return ", ".join([f"reduced by {format_share(by)}" if by else "reduced", *costs])
 
 
 @dataclass(frozen=True)
@@ -356,16 +318,20 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
         better = f"{how}{'more than in' if reduction.share > 0 else 'better than'}"
         value = format_number(figures.value_of(CONTROL))
         against = f", {better} the control ({value})"
+        low, high = 0.0 - above.high, 0.0 - above.low  # no -0
+        over = f"{above.over} ({above.items} of them; {above.method})"
         lines.append(
             f"  control ({control_in_words(case.run)}): {value}; after is"
-            f" {by_how_much(-above.value, 'better', 'worse')}, {bounds_in_words(above, -1)}"
+            f" {abs(above.value):.4g} {'better' if above.value <= 0 else 'worse'},"
+            f" {bounds_in_words(above, f'{low:.4g}', f'{high:.4g}', over)}"
         )
         facts["against_control"] = [-above.value, -above.high, -above.low]
         if of_control == TOO_FEW:  # a smaller share alone would settle nothing then
             wanted = [settled_by(reduction.excess, None)] if verdict == TOO_FEW else []
             settled = "; ".join(dict.fromkeys([*wanted, f"{settled_by(above, None)} (the control)"]))
         verdict = min(verdict, of_control, key=_ORDER.index)
-    text = f"{moved}, {change_in_words(reduction.share)} ({least_in_words(by)} is asked){against}"
+    least = f"at least {format_share(by)}" if by else "any reduction"
+    text = f"{moved}, {change_in_words(reduction.share)} ({least} is asked){against}"
     return _Part(verdict, text, lines, settled, facts, reduction, share_in_brief(reduction, figures))
 
 
@@ -461,22 +427,15 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
     }  # a control may have no ratio
     ratio = as_ratios(replace(figures, values=positive), higher)
     difference = ratio.compare(AFTER, {BEFORE: 1.0})
-    allowed = np.log1p(share) if higher else -np.log1p(-share) if share < 1 else np.inf
-    verdict = (
-        NO_VALUE
-        if np.isnan([difference.value, difference.low, difference.high]).any()
-        else TASK_LOST
-        if difference.low > allowed + FLOAT_NOISE
-        else REDUCED
-        if difference.high <= allowed + FLOAT_NOISE
-        else TOO_FEW
-    )
+    allowed = float(np.log1p(share) if higher else -np.log1p(-share) if share < 1 else np.inf)
+    code = _verdict_on(difference, allowed + FLOAT_NOISE, strict=False)
+    verdict = TASK_LOST if code == NOT_REDUCED else code
     worse, low, high = (share_of_log(x, higher) for x in (difference.value, difference.low, difference.high))
     outcome = {TASK_LOST: "lost", REDUCED: "kept", TOO_FEW: "not decided", NO_VALUE: "no number"}[verdict]
     text = f"{moved}, {worse_in_words(worse)}, {format_share(share)} worse is allowed"
     lines = [
         f"  {name}{source}: {moved.removeprefix(name).strip()}, {worse_in_words(worse)},"
-        f" {share_bounds_in_words(low, high, difference)}; budget {format_share(share)}: {outcome}"
+        f" {_shares_in_words(low, high, difference)}; budget {format_share(share)}: {outcome}"
     ]
     facts |= {"worse": worse, "worse_bounds": [low, high], "verdict": outcome}
     if CONTROL in positive:
@@ -485,10 +444,16 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
         lowest, highest = (share_of_log(x, higher) for x in (beside.low, beside.high))
         lines.append(
             f"    the control has {format_number(value)}: against it after is"
-            f" {worse_in_words(share_of_log(beside.value, higher))}, {share_bounds_in_words(lowest, highest, beside)}"
+            f" {worse_in_words(share_of_log(beside.value, higher))}, {_shares_in_words(lowest, highest, beside)}"
         )
         facts["control"] = value
-    settled = budget_settled_by(difference, float(allowed), high) if verdict == TOO_FEW else ""
+    settled = ""
+    if verdict == TOO_FEW:
+        over = replace(
+            difference, value=difference.value - allowed, low=difference.low - allowed, high=difference.high - allowed
+        )
+        wider = f", or a budget of {np.ceil(100 * high) / 100:g}" if np.isfinite(high) else ""
+        settled = settled_by(over, None) + wider
     return _Part(verdict, "" if verdict == REDUCED else text, lines, settled, {"budget": {name: facts}})
 
 
@@ -607,14 +572,11 @@ def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement
 
 def _checked(by: float, back: float, overshoot: float, budget: Mapping[str, float] | None) -> dict[str, float]:
     """Reject arguments that are out of range, and return the budget."""
-    for what, value, most in (("by", by, 1.0), ("back", back, np.inf), ("overshoot", overshoot, np.inf)):
-        if not _is_number(value) or not 0 <= value <= most:
-            raise SettingError(f"{what} should be a share, 0 {'to 1' if most == 1 else 'or more'}, got {value!r}")
-    for name, share in dict(budget or {}).items():
-        if not _is_number(share) or not 0 <= share < np.inf:
-            raise SettingError(f"the budget of {name!r} should be a share of 0 or more, as 0.05, got {share!r}")
-    return {str(name): float(share) for name, share in dict(budget or {}).items()}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    check_setting("by", Annotated[float, Rule("a share, 0 to 1", minimum=0, maximum=1)], by)
+    for what, share in (("back", back), ("overshoot", overshoot)):
+        check_setting(what, Annotated[float, Rule("a share, 0 or more", minimum=0)], share)
+    worse = Annotated[float, Rule("a share of 0 or more, as 0.05", minimum=0)]
+    return {
+        str(name): float(check_setting(f"the budget of {name!r}", worse, share))
+        for name, share in dict(budget or {}).items()
+    }
