@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,9 +26,13 @@ from pytest_genderbias.suites.families.shared.persons import BIOGRAPHIES, read_t
 from pytest_genderbias.suites.query import ClassProbabilities
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text.normal_form import folded
+from pytest_genderbias.text.schema import Rule, Share
 
 _SPLIT, _TAKEN_OUT, _SAMPLE = 0, 1, 2  #: seeds of the draws, which do not depend on the seed of a training
-TakenOut = tuple[tuple[str, str, float], ...]
+TakenOut: TypeAlias = Annotated[
+    tuple[tuple[str, str, Annotated[float, Rule("", exclusiveMinimum=0, maximum=1)]], ...],
+    Rule("entries of a label, a group and a share above 0, up to 1"),
+]
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class ClassifierTuning(FineTuning):
     columns: ClassVar[tuple[str, ...]] = ("text",)
     group: ClassVar[str | None] = "gender"
     data_set: str = "wiki_career"
-    held_out: float = 0.3
+    held_out: Share = 0.3
     taken_out: TakenOut = ()
     text_column: str = "text"
     label_column: str = "label"
@@ -62,16 +66,6 @@ class ClassifierTuning(FineTuning):
         super().__post_init__()
         if self.data_set not in BIOGRAPHIES:
             raise SettingError(f"data_set should be one of {', '.join(BIOGRAPHIES)}, got {self.data_set!r}")
-        for entry in self.taken_out:
-            if not (
-                isinstance(entry, (tuple, list))
-                and len(entry) == 3
-                and type(entry[2]) in (int, float)
-                and 0 < entry[2] <= 1
-            ):
-                raise SettingError(
-                    f"taken_out should have entries of label, group and a share above 0, up to 1, got {entry!r}"
-                )
         if self.training is not None and not self._has_groups(self.files["training"][0]):
             object.__setattr__(self, "group", None)
             if self.taken_out:

@@ -7,13 +7,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.datasets.conll import Document, read_conll
 from pytest_genderbias.datasets.folder import DataFolder
@@ -25,14 +25,23 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
-from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, SplitRows, Training
+from pytest_genderbias.recipes.recipe import (
+    ADDED_LATER,
+    ENCODER,
+    NOTHING,
+    Freeze,
+    Performance,
+    Row,
+    SplitRows,
+    Training,
+)
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
-from pytest_genderbias.recipes.trainer import frozen_parameters, order_by_length
+from pytest_genderbias.recipes.trainer import frozen_parameters
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, conll_path
-from pytest_genderbias.text.schema import at_least, check_setting
+from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, at_least
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,19 +79,14 @@ class CoreferenceTuning(TrainingSettings):
     mentions: ClassVar[str] = _MENTIONS
     located: ClassVar[tuple[str, ...]] = ("data", "training")
     training: str = "gap"
-    held_out: float = 0.1
-    max_rows: int | None = None
-    epochs: float = 5.0
-    batch_size: int = 8
-    max_length: int = 384
-    head_size: int = 256
-    dropout: float = 0.3
-    freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
-
-    def __post_init__(self) -> None:
-        """Reject invalid settings."""
-        check_setting("max_length", Annotated[int, at_least(16)], self.max_length)
-        super().__post_init__()
+    held_out: Share = 0.1
+    max_rows: Count | None = None
+    epochs: Positive = 5.0
+    batch_size: Count = 8
+    max_length: Annotated[int, at_least(16)] = 384
+    head_size: Count = 256
+    dropout: ShareOrNone = 0.3
+    freeze: Freeze = field(default=NOTHING, metadata=ADDED_LATER)
 
     def _identity(self) -> dict[str, object]:
         return {"digest": self._parts.digest[:16]}
@@ -123,18 +127,21 @@ class CoreferenceTuning(TrainingSettings):
             SettingError: a method changed a text without its mentions.
         """
         _check_mentions(rows)
-        examples = self._examples(model, rows)
-        if not len(examples):
+        examples: list[dict[str, Any]] = [
+            {"document": document, "clusters": _clusters(row)[document.is_read]}
+            for row, document in zip(rows, self._read(model, rows), strict=True)
+            if document.is_read.sum() > 1
+        ]
+        if not examples:
             raise DataFileError(f"{model.name} reads two mentions in none of {len(rows)} documents")
         network: SpanCoreferenceModel = copied(model.backend.network)
         if training.new_head:
             seeded(seed, network.renew_head)
         network.config.head = {"documents": len(examples), "data": Path(self.training).name}
-        arguments = self._tuning_arguments(model, training)
-        batch = int(arguments["per_device_train_batch_size"])
-        examples.order = order_by_length(examples.lengths, batch, float(arguments["num_train_epochs"]), seed)
-        arguments |= {"train_sampling_strategy": "sequential", "num_train_epochs": 1, "remove_unused_columns": False}
-        return network, examples, examples.collate, arguments, training
+        lengths = [example["document"].length for example in examples]
+        ordered, arguments = self._by_length(examples, lengths, self._tuning_arguments(model, training), seed)
+        collator = partial(_collate, pad_id=int(model.backend.tokenizer.pad_token_id or 0))
+        return network, ordered, collator, {**arguments, "remove_unused_columns": False}, training
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return F1 on the held-out documents, which are its units.
@@ -155,12 +162,6 @@ class CoreferenceTuning(TrainingSettings):
         pairs = _pair_performance(rows, tables)
         clusters = _cluster_performance(rows, documents, tables)
         return [pairs] if clusters is None else [pairs, clusters]
-
-    def _examples(self, model: Model, rows: Sequence[Row]) -> _Documents:
-        documents = self._read(model, rows)
-        read = [i for i, document in enumerate(documents) if document.is_read.sum() > 1]
-        clusters = [_clusters(rows[i])[documents[i].is_read] for i in read]
-        return _Documents([documents[i] for i in read], clusters, int(model.backend.tokenizer.pad_token_id or 0))
 
     def _read(self, model: Model, rows: Sequence[Row]) -> list[DocumentTokens]:
         reader = DocumentReader(model.backend.tokenizer, self._longest(model.backend))
@@ -187,34 +188,15 @@ class CoreferenceTuning(TrainingSettings):
         return read_coreference_rows(self._data(), self.training, self.held_out)
 
 
-class _Documents:
-    """Documents with the clusters of their mentions, as examples of a Trainer. ``order``: their numbers in the order of
-    training.
-    """
+def _collate(examples: Sequence[Mapping[str, Any]], pad_id: int) -> dict[str, Tensor]:
+    """Return a batch of documents with the clusters of their mentions."""
+    import torch
 
-    def __init__(self, documents: Sequence[DocumentTokens], clusters: Sequence[NDArray[np.int64]], pad_id: int) -> None:
-        self._documents, self._clusters, self._pad_id = documents, clusters, pad_id
-        self.lengths = np.asarray([document.length for document in documents], dtype=np.int64)
-        self.order: NDArray[np.int64] = np.arange(len(documents), dtype=np.int64)
-
-    def __len__(self) -> int:
-        """Return the number of documents of all epochs."""
-        return len(self.order)
-
-    def __getitem__(self, index: int) -> dict[str, object]:
-        """Return the number of the document at a place in the order."""
-        return {"document": int(self.order[index])}
-
-    def collate(self, numbers: Sequence[Mapping[str, object]]) -> dict[str, Tensor]:
-        """Return a batch of documents."""
-        import torch
-
-        own = [int(number["document"]) for number in numbers]  # type: ignore[call-overload]  # an example has any values
-        batch = batch_of([self._documents[i] for i in own], self._pad_id)
-        clusters = np.full(batch["mentions"].shape[:2], -1, dtype=np.int64)
-        for row, i in enumerate(own):
-            clusters[row, : len(self._clusters[i])] = self._clusters[i]
-        return {name: torch.from_numpy(array) for name, array in {**batch, "clusters": clusters}.items()}
+    batch = batch_of([example["document"] for example in examples], pad_id)
+    clusters = np.full(batch["mentions"].shape[:2], -1, dtype=np.int64)
+    for row, example in zip(clusters, examples, strict=True):
+        row[: len(example["clusters"])] = example["clusters"]
+    return {name: torch.from_numpy(array) for name, array in {**batch, "clusters": clusters}.items()}
 
 
 def _clusters(row: Row) -> NDArray[np.int64]:
@@ -235,21 +217,41 @@ def _check_mentions(rows: Sequence[Row]) -> None:
 
 
 def _pair_performance(rows: Sequence[Row], tables: Sequence[NDArray[np.float64]]) -> Performance:
-    """Return F1 over the pairs that are read; its units are the documents."""
+    """Return F1 over the pairs that are read."""
     cells = [
         (row["document"], row[_MENTIONS], table, i, j)
         for row, table in zip(rows, tables, strict=True)
         for i, j in row["pairs"]
     ]
     read = [cell for cell in cells if not np.isnan(cell[2][cell[3], cell[4]])]
-    linked = np.asarray([table[i, j] > 0 for _, _, table, i, j in read], dtype=np.float64)
-    corefer = np.asarray([mentions[i][-1] == mentions[j][-1] for _, mentions, _, i, j in read], dtype=np.float64)
-    right, either = 2.0 * linked * corefer, linked + corefer
+    linked = [table[i, j] > 0 for _, _, table, i, j in read]
+    corefer = [mentions[i][-1] == mentions[j][-1] for _, mentions, _, i, j in read]
+    return pair_f1(linked, corefer, [document for document, *_ in read])
+
+
+def pair_f1(linked: ArrayLike, corefer: ArrayLike, documents: ArrayLike) -> Performance:
+    """Return F1 of "they corefer" over pairs of mentions; its units are the documents.
+
+    Args:
+        linked: whether each pair is predicted to corefer, shape (pairs,).
+        corefer: whether it does, same shape.
+        documents: its document, same shape.
+
+    Raises:
+        UndefinedError: no pair corefers, and none is predicted to.
+    """
+    found, true = (np.asarray(of_pair, dtype=np.float64) for of_pair in (linked, corefer))
+    right, either = 2.0 * found * true, found + true
     if not either.any():
         raise UndefinedError("no pair corefers, and none is predicted to")
-    labels, number = np.unique([document for document, *_ in read], return_inverse=True)
+    labels, number = np.unique(np.asarray(documents), return_inverse=True)
     sums = mean_sums(labels.astype(np.str_), np.bincount(number, right), np.bincount(number, either), "documents")
     return Performance("f1", "lower", float(right.sum() / either.sum()), sums)
+
+
+def held_out_documents(count: int, share: float) -> NDArray[np.bool_]:
+    """Return which of some documents are held out, at least one; the draw is always the same."""
+    return np.random.default_rng(0).permutation(count) < max(1, round(share * count))
 
 
 def _cluster_performance(
@@ -318,7 +320,7 @@ def read_coreference_rows(data: DataFolder, name: str, held_out: float) -> Split
         rows = [row for document in read_conll(source) if (row := _conll_row(document)) is not None]
     _refuse_unfit(source, rows)
     numbers = {document: number for number, document in enumerate(dict.fromkeys(str(row["document"]) for row in rows))}
-    is_out = np.random.default_rng(0).permutation(len(numbers)) < max(1, round(held_out * len(numbers)))
+    is_out = held_out_documents(len(numbers), held_out)
     digest = hashlib.sha256(repr(rows).encode()).hexdigest()
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row in rows:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +16,7 @@ from pytest_genderbias.datasets.corpora import corpus_sha256, read_document_sent
 from pytest_genderbias.datasets.folder import DataFolder, data_set_of, known_data_sets, own_path
 from pytest_genderbias.errors import BiasWarning, DataFileError
 from pytest_genderbias.recipes.recipe import Row, SplitRows
+from pytest_genderbias.recipes.settings import TrainingSettings
 from pytest_genderbias.text.schema import Count, Share, check_setting
 from pytest_genderbias.text.unspaced import check_of
 
@@ -19,6 +24,35 @@ _PASSAGES = 10  #: approximate minimum number of held-out passages
 _SMALLEST, _LARGEST = 50, 2000  #: minimum and maximum target length of a passage, in words
 _WHOLE = 3  #: documents longer than this many passages are split
 _SHOWN = 5  #: maximum number of warnings about broken lines
+
+
+@dataclass(frozen=True)
+class CorpusTraining(TrainingSettings):
+    """The settings of a training on the sentences of a corpus; see :func:`read_sentence_rows`."""
+
+    columns: ClassVar[tuple[str, ...]] = ("text",)
+
+    corpus: str = "brown"
+    held_out: Share = 0.1
+    max_tokens: Count | None = None
+
+    def rows(self) -> list[Row]:
+        """Return the training sentences, each with its ``place`` in the corpus."""
+        return list(self._text.training)
+
+    @property
+    def _is_data_set(self) -> bool:
+        return data_set_of(self.corpus, known_data_sets()) is not None
+
+    @cached_property
+    def _text(self) -> SplitRows:
+        return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
+
+    @property
+    def _passages(self) -> list[list[str]]:
+        """The sentences of each held-out passage."""
+        by_passage = groupby(self._text.held_out, lambda row: row["passage"])
+        return [[row["text"] for row in rows] for _, rows in by_passage]
 
 
 def read_sentence_rows(

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pytest_genderbias.errors import DataFileError, NotApplicableError, UndefinedError
+from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.saving import copied
+from pytest_genderbias.recipes.coreference import held_out_documents, pair_f1
 from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
 from pytest_genderbias.recipes.recipe import ENCODER, Performance, Row, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.scoring.edge_probe import FloatArray, features_of, head_of
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared.coreference_training import CoreferenceTraining, coreference_training
+from pytest_genderbias.text.schema import Count, Positive, Share
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,10 +54,10 @@ class EdgeProbing(TrainingSettings):
     label: ClassVar[str | None] = "label"
     located: ClassVar[tuple[str, ...]] = ("data", "training")
     training: str = "gap"
-    held_out: float = 0.1
-    max_rows: int | None = None
-    epochs: float = 10.0
-    learning_rate: float = 2e-4
+    held_out: Share = 0.1
+    max_rows: Count | None = None
+    epochs: Positive = 10.0
+    learning_rate: Positive = 2e-4
 
     def _identity(self) -> dict[str, object]:
         return {"digest": self._training.digest[:16]}
@@ -116,16 +117,7 @@ class EdgeProbing(TrainingSettings):
         cases = _cases(self._parts[1])
         read, features = features_of(model, cases)
         linked = head_of(model.backend.network).probabilities(features) > 0.5
-        corefer, documents = cases.facts["label"][read], cases.facts["document"][read]
-        labels, number = np.unique(documents, return_inverse=True)
-        right = 2.0 * (linked & corefer)
-        either = linked.astype(np.float64) + corefer
-        if not either.any():
-            raise UndefinedError("no pair corefers, and none is predicted to")
-        item_sums = mean_sums(
-            labels.astype(np.str_), np.bincount(number, right), np.bincount(number, either), "documents"
-        )
-        return [Performance("f1", "lower", float(right.sum() / either.sum()), item_sums)]
+        return [pair_f1(linked, cases.facts["label"][read], cases.facts["document"][read])]
 
     def _require_own(self, model: Model) -> None:
         if model.network_class != _WITH_HEAD:
@@ -142,8 +134,7 @@ class EdgeProbing(TrainingSettings):
         """The training rows and the held-out rows."""
         examples = self._training.examples
         documents = examples.facts["document"]
-        count = int(documents.max()) + 1
-        is_out = np.random.default_rng(0).permutation(count) < max(1, round(self.held_out * count))
+        is_out = held_out_documents(int(documents.max()) + 1, self.held_out)
         parts: tuple[list[Row], list[Row]] = ([], [])
         for (text,), spans, label, document in zip(
             examples.texts, examples.spans, examples.facts["label"], documents, strict=True

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,15 +24,16 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.heads import CLASSIFICATION, REGRESSION, has_labels, refuse_hooks, renew_head, with_head
-from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, Training
-from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
-from pytest_genderbias.recipes.trainer import TokenisedRows, frozen_parameters, order_by_length
+from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Freeze, Performance, Row, Training, nested
+from pytest_genderbias.recipes.settings import MaxLength, Prepared, TrainingSettings
+from pytest_genderbias.recipes.trainer import Examples, TokenisedRows, frozen_parameters
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.correlation import pearson, product_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, blocks_of, mean_sums
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import PairProbabilities, PairSimilarity, Query
 from pytest_genderbias.text.normal_form import folded
+from pytest_genderbias.text.schema import Count
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -60,13 +61,21 @@ class FineTuning(TrainingSettings):
 
     training: str | None = None
     evaluation: str | None = None
-    max_rows: int | None = None
-    max_evaluation: int | None = None
-    max_length: int = 128
-    freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
+    max_rows: Count | None = None
+    max_evaluation: Count | None = None
+    max_length: MaxLength = 128
+    freeze: Freeze = field(default=NOTHING, metadata=ADDED_LATER)
 
     def _identity(self) -> dict[str, object]:
         return {"files": dict(self._digests)}
+
+    def rows(self) -> list[Row]:
+        """Return the labelled rows, in the order of the file."""
+        return self._read(self.files["training"])[: self.max_rows]
+
+    @abstractmethod
+    def _read(self, paths: Sequence[Path]) -> list[Row]:
+        """Return the rows of labelled files."""
 
     @property
     @abstractmethod
@@ -104,16 +113,16 @@ class FineTuning(TrainingSettings):
             renew_head(network, seed)
         tokenizer = model.backend.tokenizer
         columns = [[str(row[name]) for row in rows] for name in self.columns]
-        examples = TokenisedRows(tokenizer, columns, self._targets(network, rows), self._longest(model.backend))
+        examples: Examples = TokenisedRows(
+            tokenizer, columns, self._targets(network, rows), self._longest(model.backend)
+        )
         arguments = self._tuning_arguments(model, training)
         if self.arguments.get("train_sampling_strategy", _BY_LENGTH) == _BY_LENGTH:
-            batch = arguments["per_device_train_batch_size"]
-            examples.order = order_by_length(examples.lengths, batch, arguments["num_train_epochs"], seed)
-            arguments |= {"train_sampling_strategy": "sequential", "num_train_epochs": 1}
+            examples, arguments = self._by_length(examples, examples.lengths, arguments, seed)
         from transformers import DataCollatorWithPadding
 
         if training.freeze == ENCODER:
-            training = replace(training, around=partial(_training_pooler, around=training.around))
+            training = replace(training, around=nested(_training_pooler, training.around))
         return network, examples, DataCollatorWithPadding(tokenizer), arguments, training
 
     def _require_own(self, model: Model) -> None:
@@ -159,16 +168,18 @@ class InferenceTuning(FineTuning):
     name: ClassVar[str] = "nli"
     columns: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
     source: ClassVar[tuple[str, str | None, str | None]] = ("snli", "train", None)
-    max_length: int = 64
+    max_length: MaxLength = 64
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Entailment, neutral, contradiction."""
         return LABELS
 
-    def rows(self) -> list[Row]:
-        """Return the labelled pairs, in the order of the file."""
-        return _inference_rows(self.files["training"], self.max_rows)
+    def _read(self, paths: Sequence[Path]) -> list[Row]:
+        rows: list[Row] = []
+        for pairs in map(read_inference, paths):
+            rows += [{"premise": first, "hypothesis": second, "label": label} for first, second, label in pairs]
+        return rows
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return the share of pairs with a correct label; its units are blocks of consecutive pairs.
@@ -178,10 +189,9 @@ class InferenceTuning(FineTuning):
         """
         if model.role.kind != NLI_CLASSIFIER:
             raise NotApplicableError(f"{model.name} is {model.role.text}; accuracy needs an NLI classifier")
-        rows = _inference_rows(self.files["evaluation"], self.max_evaluation)
-        probabilities = answers_of(
-            model, [(row["premise"], row["hypothesis"]) for row in rows], PairProbabilities(), self.name
-        )
+        rows = self._read(self.files["evaluation"])[: self.max_evaluation]
+        pairs = [(row["premise"], row["hypothesis"]) for row in rows]
+        probabilities = answers_of(model, pairs, PairProbabilities(), self.name)
         gold = np.asarray([LABELS.index(row["label"]) for row in rows])
         return [accuracy(probabilities.argmax(axis=1) == gold, "sentence pairs", "pairs")]
 
@@ -201,9 +211,11 @@ class SimilarityTuning(FineTuning):
         """One output."""
         return ("similarity",)
 
-    def rows(self) -> list[Row]:
-        """Return the scored pairs, in the order of the file."""
-        return _similarity_rows(self.files["training"], self.max_rows)
+    def _read(self, paths: Sequence[Path]) -> list[Row]:
+        rows: list[Row] = []
+        for pairs in map(read_similarity, paths):
+            rows += [{"sentence1": first, "sentence2": second, "label": score} for first, second, score in pairs]
+        return rows
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return Pearson's r of scores and gold scores; its units are blocks of consecutive pairs. Scores of an encoder
@@ -212,7 +224,7 @@ class SimilarityTuning(FineTuning):
         Raises:
             UndefinedError: all pairs have the same score.
         """
-        rows = _similarity_rows(self.files["evaluation"], self.max_evaluation)
+        rows = self._read(self.files["evaluation"])[: self.max_evaluation]
         pairs = [(row["sentence1"], row["sentence2"]) for row in rows]
         scores = answers_of(model, pairs, PairSimilarity(), self.name)[:, 0]
         gold = np.asarray([row["label"] for row in rows])
@@ -228,29 +240,12 @@ class SimilarityTuning(FineTuning):
 
 
 @contextmanager
-def _training_pooler(
-    network: PreTrainedModel, around: Callable[[PreTrainedModel], AbstractContextManager[object]]
-) -> Iterator[object]:
+def _training_pooler(network: PreTrainedModel) -> Iterator[None]:
     """Train the pooler with the head: in RoBERTa it is part of the head, in BERT it belongs to the frozen body."""
     for name, parameter in network.base_model.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(True)
-    with around(network) as entered:
-        yield entered
-
-
-def _inference_rows(paths: Sequence[Path], most: int | None) -> list[Row]:
-    rows: list[Row] = []
-    for pairs in map(read_inference, paths):
-        rows += [{"premise": first, "hypothesis": second, "label": label} for first, second, label in pairs]
-    return rows[:most]
-
-
-def _similarity_rows(paths: Sequence[Path], most: int | None) -> list[Row]:
-    rows: list[Row] = []
-    for pairs in map(read_similarity, paths):
-        rows += [{"sentence1": first, "sentence2": second, "label": score} for first, second, score in pairs]
-    return rows[:most]
+    yield
 
 
 def answers_of(model: Model, texts: Sequence[tuple[str, ...]], query: Query, label: str) -> NDArray[np.floating]:

@@ -183,15 +183,11 @@ def _classifier(model: Model, labels: Sequence[str], seed: int) -> PreTrainedMod
     _take_body(model, network)
     # An encoder that was saved without its pooler has one with random weights from loading.
     if "ForSequenceClassification" not in type(model.backend.network).__name__:
-        seeded(seed, lambda: _renew_pooler(network))
+        pooler = getattr(network.base_model, "pooler", None)
+        if pooler is not None:
+            seeded(seed, lambda: pooler.apply(network._init_weights))
     classifier: PreTrainedModel = _placed_like(model, network)
     return classifier
-
-
-def _renew_pooler(network: PreTrainedModel) -> None:
-    for name, module in network.base_model.named_children():
-        if name == "pooler":
-            module.apply(network._init_weights)
 
 
 def seeded(seed: int, make: Callable[[], Made]) -> Made:

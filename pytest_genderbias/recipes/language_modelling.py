@@ -6,28 +6,25 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.corpora import TOKENISERS, text_tokens
-from pytest_genderbias.datasets.folder import data_set_of, known_data_sets
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
+from pytest_genderbias.recipes.corpus_rows import CorpusTraining
 from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_network, refuse_hooks, renew_vocabulary_head
-from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Performance, Row, SplitRows, Training
-from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
+from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Freeze, Performance, Row, Training, nested
+from pytest_genderbias.recipes.settings import MaxLength, Prepared
 from pytest_genderbias.recipes.trainer import Collator, frozen_parameters
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.scorers import make_scorer
@@ -37,13 +34,13 @@ from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.query import BlockLogLikelihood
+from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Ids = NDArray[np.int32]
-Around: TypeAlias = "Callable[[PreTrainedModel], AbstractContextManager[object]]"
 
 _SETTINGS = {
     "per_device_train_batch_size": "batch_size", "num_train_epochs": "epochs or steps",
@@ -60,26 +57,22 @@ _RATES = {GIVEN: 5e-5, NEW: 1e-3}  #: learning rates by the weights
 
 
 @dataclass(frozen=True)
-class _Pretraining(TrainingSettings):
-    """The common part of both recipes: the corpus, its split, the order of the data, and the Trainer's arguments."""
+class _Pretraining(CorpusTraining):
+    """The common part of both recipes: the order of the data, and the Trainer's arguments."""
 
     role: ClassVar[str]
-    columns: ClassVar[tuple[str, ...]] = ("text",)
     makes_task: ClassVar[bool] = False
     divisible: ClassVar[bool] = True
 
-    corpus: str = "brown"
-    held_out: float = 0.1
-    max_tokens: int | None = None
-    max_length: int = 64
-    steps: int | None = None
-    epochs: float = 1.0
-    warmup: float = 0.1
+    max_length: MaxLength = 64
+    steps: Count | None = None
+    epochs: Positive = 1.0
+    warmup: ShareOrNone = 0.1
     weights: str = field(default=GIVEN, metadata=ADDED_LATER)
-    layers: int | None = field(default=None, metadata=ADDED_LATER)
-    hidden_size: int | None = field(default=None, metadata=ADDED_LATER)
-    heads: int | None = field(default=None, metadata=ADDED_LATER)
-    freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
+    layers: Count | None = field(default=None, metadata=ADDED_LATER)
+    hidden_size: Count | None = field(default=None, metadata=ADDED_LATER)
+    heads: Count | None = field(default=None, metadata=ADDED_LATER)
+    freeze: Freeze = field(default=NOTHING, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject invalid settings, and set ``makes_task`` for a training from nothing."""
@@ -95,13 +88,8 @@ class _Pretraining(TrainingSettings):
             object.__setattr__(self, "makes_task", True)
 
     def _identity(self) -> dict[str, object]:
-        known = data_set_of(self.corpus, known_data_sets()) is not None
-        name = self.corpus if known else Path(self.corpus).name
-        return {"digest": self._corpus.digest, "learning_rate": self._rate, "corpus": name}
-
-    def rows(self) -> list[Row]:
-        """Return the training sentences, each with its ``place`` in the corpus."""
-        return list(self._corpus.training)
+        name = self.corpus if self._is_data_set else Path(self.corpus).name
+        return {"digest": self._text.digest, "learning_rate": self._rate, "corpus": name}
 
     def start(self, model: Model | None, seed: int) -> Model:
         """Return a copy of the model, whose head is kept; or a network of its architecture with random weights, and its
@@ -150,17 +138,13 @@ class _Pretraining(TrainingSettings):
             train_sampling_strategy="sequential",
             remove_unused_columns=False,
         )
-        training = replace(training, around=_both(training.around, self._around))
+        training = replace(training, around=nested(training.around, self._around))
         collator = self._collator(checkpoint.tokenizer, seed)
         return network, _Schedule(blocks, count, seed), collator, arguments, training
 
     @property
     def _rate(self) -> float:
         return _RATES[self.weights] if self.learning_rate is None else self.learning_rate
-
-    @cached_property
-    def _corpus(self) -> SplitRows:
-        return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
 
     def _checkpoint(self, model: Model | None) -> Checkpoint:
         if model is None or model.role.kind != self.role or not model.network_class:
@@ -189,9 +173,9 @@ class _Pretraining(TrainingSettings):
     def _collator(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Collator:
         """Return the function that makes batches."""
 
-    @abstractmethod
     def _around(self, network: PreTrainedModel) -> AbstractContextManager[object]:
         """Return a context manager that is entered during the training."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -222,12 +206,12 @@ class MaskedPretraining(_Pretraining):
     name: ClassVar[str] = "masked-lm"
     role: ClassVar[str] = MASKED_LM
 
-    mask_probability: float = 0.15
+    mask_probability: Share = 0.15
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return ``perplexity`` and ``accuracy`` at masked tokens of the held-out passages."""
         checkpoint = self._checkpoint(model)
-        blocks = [block for texts in _passages(self._corpus.held_out) for block in self._cut(checkpoint, texts)]
+        blocks = [block for texts in self._passages for block in self._cut(checkpoint, texts)]
         loss, right, count = _masked_scores(checkpoint, blocks)
         labels, part = blocks_of(len(blocks), "passages")
         hits, of = (np.bincount(part, column, len(labels)) for column in (right, count))
@@ -270,7 +254,7 @@ class CausalPretraining(_Pretraining):
     def evaluate(self, model: Model) -> list[Performance]:
         """Return ``perplexity`` per word of the held-out passages, whose units are parts of about 200 words."""
         self._checkpoint(model)
-        parts = [(part,) for texts in _passages(self._corpus.held_out) for part in _parts(texts)]
+        parts = [(part,) for texts in self._passages for part in _parts(texts)]
         split = TOKENISERS[text_tokens(" \n".join(part for (part,) in parts[:20]))]
         words = np.asarray([len(split(part)) for (part,) in parts], dtype=np.int64)
         scorer = make_scorer(TextCases(parts), BlockLogLikelihood(), model, None)
@@ -288,10 +272,6 @@ class CausalPretraining(_Pretraining):
 
     def _collator(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Collator:
         return _next_tokens
-
-    @contextmanager
-    def _around(self, network: PreTrainedModel) -> Iterator[PreTrainedModel]:
-        yield network
 
 
 class _Schedule:
@@ -349,15 +329,6 @@ def _next_tokens(examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tenso
     return {"input_ids": ids, "labels": ids.clone()}
 
 
-def _both(outer: Around, inner: Around) -> Around:
-    @contextmanager
-    def around(network: PreTrainedModel) -> Iterator[PreTrainedModel]:
-        with outer(network), inner(network):
-            yield network
-
-    return around
-
-
 def _streams(rows: Sequence[Row]) -> list[list[str]]:
     """Return streams of texts in the order of the rows: the n-th row of a place is in the n-th stream."""
     seen: Counter[Hashable] = Counter()
@@ -370,10 +341,6 @@ def _streams(rows: Sequence[Row]) -> list[list[str]]:
             streams.append([])
         streams[stream].append(row["text"])
     return streams
-
-
-def _passages(held_out: Sequence[Row]) -> list[list[str]]:
-    return [[row["text"] for row in rows] for _, rows in groupby(held_out, lambda row: row["passage"])]
 
 
 def _parts(texts: Sequence[str]) -> Iterator[str]:

@@ -9,26 +9,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.folder import data_set_of, known_data_sets
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.saving import copied, untie_output
-from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
+from pytest_genderbias.recipes.corpus_rows import CorpusTraining
 from pytest_genderbias.recipes.heads import UNLABELLED, device_for_new, seeded
-from pytest_genderbias.recipes.recipe import Performance, Row, SplitRows, Training
-from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
+from pytest_genderbias.recipes.recipe import Performance, Row, Training
+from pytest_genderbias.recipes.settings import Prepared
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.pseudo_likelihood import block_sums
 from pytest_genderbias.scoring.tokens import RowEncoder
 from pytest_genderbias.statistics.sums import perplexity_sums
+from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, at_least
 from pytest_genderbias.text.wordlist import load_wordlist
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ _SAVED_EVERY = 500  #: steps
 
 
 @dataclass(frozen=True)
-class LstmTraining(TrainingSettings):
+class LstmTraining(CorpusTraining):
     """A word-level LSTM language model, trained on the sentences of a corpus and evaluated by its perplexity on
     held-out passages.
 
@@ -80,31 +79,24 @@ class LstmTraining(TrainingSettings):
     """
 
     name: ClassVar[str] = "lstm"
-    columns: ClassVar[tuple[str, ...]] = ("text",)
-    corpus: str = "brown"
-    held_out: float = 0.05
-    max_tokens: int | None = None
-    layers: int = 2
-    hidden_size: int = 128
-    embedding_size: int = 128
-    dropout: float = 0.2
+    held_out: Share = 0.05
+    layers: Count = 2
+    hidden_size: Count = 128
+    embedding_size: Count = 128
+    dropout: ShareOrNone = 0.2
     tied: bool = False
     cased: bool = False
-    vocabulary_size: int | None = 10_000
-    min_count: int = 2
-    sampled_words: int = 1000
+    vocabulary_size: Count | None = 10_000
+    min_count: Count = 2
+    sampled_words: Annotated[int, at_least(0)] = 1000
     shuffled: bool = True
-    block: int = 35
-    learning_rate: float = 1e-2
+    block: Count = 35
+    learning_rate: Positive = 1e-2
 
     def _identity(self) -> dict[str, object]:
-        known = data_set_of(self.corpus, known_data_sets()) is not None
         words = hashlib.sha256(repr((_suite_words(), sorted(_partners()))).encode()).hexdigest()[:16]
-        return {"corpus": self.corpus if known else "a text of your own", "text": self._text.digest, "words": words}
-
-    def rows(self) -> list[Row]:
-        """Return the training sentences."""
-        return list(self._text.training)
+        corpus = self.corpus if self._is_data_set else "a text of your own"
+        return {"corpus": corpus, "text": self._text.digest, "words": words}
 
     def start(self, model: Model | None, seed: int) -> Model:
         """Return a network with random weights and the vocabulary of the original text, or the given word-level
@@ -144,7 +136,7 @@ class LstmTraining(TrainingSettings):
         after 256 words. The units are passages.
         """
         self._require_own(model)
-        log_probabilities, words = _passage_scores(model, self._text.held_out)
+        log_probabilities, words = _passage_scores(model, self._passages)
         item_sums = perplexity_sums(log_probabilities, words)
         return [Performance("perplexity", "higher", item_sums.total, item_sums)]
 
@@ -161,10 +153,6 @@ class LstmTraining(TrainingSettings):
         """The words of the original text that the network knows, most frequent first."""
         texts = (row["text"] for row in self._text.training)
         return choose_words(texts, self.vocabulary_size, self.min_count, self.cased)
-
-    @cached_property
-    def _text(self) -> SplitRows:
-        return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
 
 
 def choose_words(
@@ -272,14 +260,13 @@ def renew_output(network: PreTrainedModel, seed: int) -> None:
     network.set_output_embeddings(layer.to(network.device))  # type: ignore[no-untyped-call]
 
 
-def _passage_scores(model: Model, rows: Sequence[Row]) -> tuple[NDArray[np.float64], Ids]:
+def _passage_scores(model: Model, passages: Sequence[Sequence[str]]) -> tuple[NDArray[np.float64], Ids]:
     """Return the log-probability of each passage, in nats, and its number of words: each of shape (passages,)."""
     checkpoint: Checkpoint = model.backend
     blocks: list[Ids] = []
     passage_of: list[int] = []
-    for number, (_, passage) in enumerate(groupby(rows, key=lambda row: row["passage"])):
-        stream = read_stream(checkpoint.tokenizer, [row["text"] for row in passage])
-        rows_of_ids = Blocks(stream, _READ)
+    for number, texts in enumerate(passages):
+        rows_of_ids = Blocks(read_stream(checkpoint.tokenizer, texts), _READ)
         blocks += [rows_of_ids[i]["input_ids"] for i in range(len(rows_of_ids))]
         passage_of += [number] * len(rows_of_ids)
     encoder, network = RowEncoder(checkpoint.tokenizer), Network(checkpoint, None, vocabulary_head=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -28,6 +28,8 @@ class SplitRows(NamedTuple):
     digest: str
 
 
+#: Returns a context manager in which a network is trained.
+Around: TypeAlias = "Callable[[PreTrainedModel], AbstractContextManager[object]]"
 CHECKPOINTS = "checkpoints"  #: folder in that of a training, from which it resumes
 UNFINISHED_MODEL = (
     ".saving-"  #: begins the name of a folder in that of a training, where the model is saved until it is complete
@@ -88,7 +90,7 @@ class Training:
     """
 
     callbacks: Sequence[TrainerCallback] = ()
-    around: Callable[[PreTrainedModel], AbstractContextManager[object]] = nullcontext
+    around: Around = nullcontext
     freeze: str | int = NOTHING
     new_head: bool = False
     max_steps: int | None = None
@@ -96,6 +98,19 @@ class Training:
 
 
 PLAIN = Training()  #: a training with the recipe's options only
+
+
+def nested(*arounds: Around) -> Around:
+    """Return a function like ``around`` of :class:`Training` that enters several contexts, the first one outermost."""
+
+    @contextmanager
+    def around(network: PreTrainedModel) -> Iterator[PreTrainedModel]:
+        with ExitStack() as stack:
+            for enter in arounds:
+                stack.enter_context(enter(network))
+            yield network
+
+    return around
 
 
 @runtime_checkable

@@ -1,58 +1,33 @@
-"""The settings that all recipes of this package have, their ranges, and the steps of a training that are the same in
-each.
-"""
+"""The settings that all recipes of this package have, and the steps of a training that are the same in each."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.recipes.recipe import (
-    ENCODER,
-    NOTHING,
-    PLAIN,
-    Freeze,
-    Recipe,
-    Row,
-    Training,
-    identifying_settings,
-)
+from pytest_genderbias.recipes.recipe import ENCODER, NOTHING, PLAIN, Recipe, Row, Training, identifying_settings
 from pytest_genderbias.recipes.trainer import (
     Collator,
     Examples,
     check_arguments,
+    order_by_length,
     require_train,
     run_trainer,
-    with_freeze,
 )
-from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, at_least, check_setting
+from pytest_genderbias.text.schema import Count, Positive, at_least, check_fields
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_WHOLE = (
-    "max_rows", "max_evaluation", "max_tokens", "steps", "batch_size", "layers", "hidden_size", "heads", "head_size",
-    "embedding_size", "vocabulary_size", "min_count", "block",
-)  # fmt: skip
-#: The annotation of each setting that has a range, whichever recipe it is of. A setting whose type says so may be
-#: ``None``.
-RANGES: Mapping[str, Any] = {
-    **dict.fromkeys(_WHOLE, Count),
-    "sampled_words": Annotated[int, at_least(0)],
-    "max_length": Annotated[int, at_least(8)],
-    **dict.fromkeys(("epochs", "learning_rate"), Positive),
-    **dict.fromkeys(("held_out", "mask_probability"), Share),
-    **dict.fromkeys(("dropout", "warmup"), ShareOrNone),
-    "freeze": Freeze,
-}
-
-
+MaxLength: TypeAlias = Annotated[int, at_least(8)]  #: of the tokens that are read together
 #: Learning rates by the minimum hidden size, and the rate for a head on a frozen encoder.
 LEARNING_RATES = ((768, 3e-5), (256, 1e-4), (0, 3e-4))
 HEAD_LEARNING_RATE = 1e-3
@@ -79,18 +54,15 @@ class TrainingSettings(Recipe):
     divisible: ClassVar[bool] = False
 
     data: str | None = None
-    epochs: float = 3.0
-    batch_size: int = 32
-    learning_rate: float | None = None
+    epochs: Positive = 3.0
+    batch_size: Count = 32
+    learning_rate: Positive | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
         check_arguments(self.arguments)
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name in RANGES and not (value is None and "None" in str(each.type)):
-                check_setting(each.name, RANGES[each.name], value)
+        check_fields(self)
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with digests of the data in place of their names."""
@@ -118,12 +90,19 @@ class TrainingSettings(Recipe):
             return folder / "model"
         if not rows:
             raise SettingError("there is no row to train on")
-        training = with_freeze(training, getattr(self, "freeze", NOTHING))
+        if training.freeze == NOTHING:  # else what the caller freezes
+            training = replace(training, freeze=self._frozen)
         network, examples, collator, arguments, training = self._prepared(model, rows, seed, training)
         tokenizer = model.backend.tokenizer
         return run_trainer(
             network, tokenizer, examples, collator, folder, seed, arguments, training, divisible=self.divisible
         )
+
+    @property
+    def _frozen(self) -> str | int:
+        """The part that is not trained, unless the caller of a training freezes another."""
+        frozen: str | int = getattr(self, "freeze", NOTHING)
+        return frozen
 
     @abstractmethod
     def _require_own(self, model: Model) -> None:
@@ -165,6 +144,18 @@ class TrainingSettings(Recipe):
         """
         most: int = vars(self)["max_length"]
         return min(most, checkpoint.max_length or most)
+
+    def _by_length(
+        self, examples: Examples, lengths: ArrayLike, arguments: dict[str, Any], seed: int
+    ) -> tuple[Examples, dict[str, Any]]:
+        """Return examples in the order of all epochs (:func:`order_by_length`), and the arguments for one epoch of
+        them.
+        """
+        from torch.utils.data import Subset
+
+        batch, epochs = int(arguments["per_device_train_batch_size"]), float(arguments["num_train_epochs"])
+        order = order_by_length(lengths, batch, epochs, seed).tolist()
+        return Subset(examples, order), {**arguments, "train_sampling_strategy": "sequential", "num_train_epochs": 1}
 
     def _data(self) -> DataFolder:
         return DataFolder(None if self.data is None else own_path(self.data))

@@ -5,24 +5,23 @@ on SNLI.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from pytest_genderbias.datasets.gold_pairs import read_inference
-from pytest_genderbias.errors import NotApplicableError, SettingError
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.protocols import WORD_VECTORS
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning
 from pytest_genderbias.recipes.heads import device_for_new, seeded
-from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING, PLAIN, Row, Training
-from pytest_genderbias.recipes.trainer import with_freeze
+from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.schema import Positive, Rule, ShareOrNone
 
 
 @dataclass(frozen=True)
@@ -40,20 +39,13 @@ class StaticInferenceTraining(InferenceTuning):
     """
 
     name: ClassVar[str] = "static-nli"
-    epochs: float = 10.0
-    learning_rate: float | None = 1e-3
-    hidden_size: int = 200
-    dropout: float = 0.2
+    epochs: Positive = 10.0
+    learning_rate: Positive | None = 1e-3
+    hidden_size: Annotated[
+        int, Rule("an even number, half of it for each direction of the encoder", minimum=2, multipleOf=2)
+    ] = 200
+    dropout: ShareOrNone = 0.2
     freeze_embeddings: bool = True
-
-    def __post_init__(self) -> None:
-        """Reject invalid settings."""
-        if type(self.hidden_size) is not int or self.hidden_size < 2 or self.hidden_size % 2:
-            raise SettingError(
-                "hidden_size should be an even number, half of it for each direction of the encoder, got"
-                f" {self.hidden_size!r}"
-            )
-        super().__post_init__()
 
     def _identity(self) -> dict[str, object]:
         digest = hashlib.sha256("\0".join(_packaged_texts()).encode())  # their words are in the vocabulary
@@ -75,12 +67,9 @@ class StaticInferenceTraining(InferenceTuning):
             )
         return self._network_over(model.backend, seed, model.name)
 
-    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train a copy of a model that :meth:`start` returned, with frozen word vectors if set, and return
-        ``folder/model``.
-        """
-        own = EMBEDDINGS if self.freeze_embeddings and self.freeze == NOTHING else self.freeze
-        return super().train(model, rows, seed, folder, with_freeze(training, own))
+    @property
+    def _frozen(self) -> str | int:
+        return EMBEDDINGS if self.freeze_embeddings and self.freeze == NOTHING else self.freeze
 
     def _network_over(self, vectors: WordVectors, seed: int, name: str) -> Model:
         import torch

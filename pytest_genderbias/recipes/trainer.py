@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -357,9 +357,7 @@ _MEGABATCH = 50  #: number of batches whose rows are sorted by length together, 
 
 
 class TokenisedRows:
-    """Rows of token ids with a label, in arrays (a hundred bytes for a row of SNLI). ``order``: row numbers in the
-    order of training.
-    """
+    """Rows of token ids with a label, in arrays (a hundred bytes for a row of SNLI)."""
 
     def __init__(
         self,
@@ -382,15 +380,13 @@ class TokenisedRows:
         self._parts = {name: np.concatenate(rows) for name, rows in parts.items()}
         self.lengths = np.asarray(lengths, dtype=np.int64)
         self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.order: NDArray[np.int64] = np.arange(len(labels), dtype=np.int64)
 
     def __len__(self) -> int:
-        """Return the number of rows of all epochs."""
-        return len(self.order)
+        """Return the number of rows."""
+        return len(self._labels)
 
-    def __getitem__(self, index: int) -> dict[str, object]:
-        """Return the row at a place in the order."""
-        row = self.order[index]
+    def __getitem__(self, row: int) -> dict[str, object]:
+        """Return a row."""
         span = slice(self._starts[row], self._starts[row + 1])
         return {name: part[span].tolist() for name, part in self._parts.items()} | {"labels": self._labels[row]}
 
@@ -452,13 +448,6 @@ def show_steps(progress: Progress, label: str, until: ExitStack) -> TrainerCallb
             self._advance(1)
 
     return Bar()
-
-
-def with_freeze(training: Training, freeze: str | int) -> Training:
-    """Return a training that freezes what a recipe says, unless the caller of the training freezes something: then
-    that.
-    """
-    return replace(training, freeze=freeze) if training.freeze == NOTHING else training
 
 
 def freeze(network: PreTrainedModel, what: str | int) -> None:

@@ -384,7 +384,7 @@ def test_masked_perplexity_is_that_of_one_block_after_another(kind, tiny_model, 
     network, tokenizer = model.backend.network, model.backend.tokenizer
     nats, right, number = 0.0, 0, 0
     passages = {}
-    for row in recipe._corpus.held_out:
+    for row in recipe._text.held_out:
         passages.setdefault(row["passage"], []).append(row["text"])
     block_number = 0
     for texts in passages.values():
@@ -417,7 +417,7 @@ def test_causal_perplexity_is_by_word(kind, tiny_model, corpus):
     first = tokenizer.bos_token_id
     nats = words = 0
     passages = {}
-    for row in recipe._corpus.held_out:
+    for row in recipe._text.held_out:
         passages.setdefault(row["passage"], []).append(row["text"])
     for texts in passages.values():  # each shorter than a part
         text = " ".join(texts)

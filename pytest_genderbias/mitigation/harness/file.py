@@ -30,11 +30,10 @@ from pytest_genderbias.mitigation.methods.registry import (
     SomeMethod,
     SomeRecipe,
     make_method,
-    method_settings,
     part_schema,
-    recipe_settings,
     resolve_method,
     resolve_recipe,
+    settings_of,
 )
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
@@ -321,7 +320,7 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
     at = entry.at
     parts = []
     for part in _parts(at, "method"):
-        settings = _known_settings(part, "method", method_settings)
+        settings = _known_settings(part, "method", METHODS)
         with _located(part):
             parts.append(make_method(part["name"], **settings))
     method = parts[0] if len(parts) == 1 else Together(tuple(parts))
@@ -420,7 +419,7 @@ def _parts(at: LocatedMap, key: str) -> list[LocatedMap]:
 
 def _make_recipe(part: LocatedMap, data_folder: Path | None) -> tuple[Recipe, Mapping[str, YamlValue]]:
     """Return the recipe without arguments of the Trainer, and these arguments."""
-    settings = _known_settings(part, "recipe", recipe_settings)
+    settings = _known_settings(part, "recipe", RECIPES)
     arguments: Mapping[str, YamlValue] = settings.pop("arguments", {})
     with _located(part):
         check_setting("arguments", Mapping[str, object], arguments)
@@ -433,12 +432,12 @@ def _make_recipe(part: LocatedMap, data_folder: Path | None) -> tuple[Recipe, Ma
     return recipe, arguments
 
 
-def _known_settings(part: LocatedMap, role: str, settings_of: Callable[[str], tuple[str, ...]]) -> dict[str, YamlValue]:
+def _known_settings(part: LocatedMap, role: str, kinds: Mapping[str, Callable[[], Any]]) -> dict[str, YamlValue]:
     """Return the settings of a method or recipe, with paths relative to the file resolved; reject settings that it does
     not have.
     """
     try:
-        known = settings_of(part["name"])
+        known = settings_of(kinds, role, part["name"])
     except BiasError as error:
         raise part.error_at("name", str(error)) from None
     refuse_unknown(part, ("name", *known), f"the {role} {part['name']}")

@@ -6,8 +6,8 @@ A method may change the training data, a model before, during and after training
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.words.matching import moved_span, replace_spans
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.recipes.recipe import Row, identifying_settings
+from pytest_genderbias.recipes.recipe import Around, Row, identifying_settings, nested
 from pytest_genderbias.text.plain_files import expand, is_regular
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, TrainerCallback
+    from transformers import TrainerCallback
 
 #: The functions of a method that a subclass may override.
 Step = Literal["rows", "before", "hooks", "after", "control"]
@@ -107,7 +107,7 @@ class Hooks:
     """
 
     callbacks: Sequence[TrainerCallback] = ()
-    around: Callable[[PreTrainedModel], AbstractContextManager[object]] = nullcontext
+    around: Around = nullcontext
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Together(Method):
     def hooks(self, model: Model) -> Hooks:
         """Combine the hooks of the methods."""
         hooks = [method.hooks(model) for method in self.methods]
-        return Hooks(tuple(callback for h in hooks for callback in h.callbacks), _nested([h.around for h in hooks]))
+        return Hooks(tuple(callback for h in hooks for callback in h.callbacks), nested(*(h.around for h in hooks)))
 
     def after(self, model: Model, seed: int) -> Model:
         """Change the model by each method after training."""
@@ -238,16 +238,3 @@ def _existing_file(value: object) -> Path | None:
 
 def _parts(method: Method) -> tuple[Method, ...]:
     return method.methods if isinstance(method, Together) else (method,)
-
-
-def _nested(
-    arounds: Sequence[Callable[[PreTrainedModel], AbstractContextManager[object]]],
-) -> Callable[[PreTrainedModel], AbstractContextManager[object]]:
-    @contextmanager
-    def around(network: PreTrainedModel) -> Iterator[PreTrainedModel]:
-        with ExitStack() as stack:
-            for enter in arounds:
-                stack.enter_context(enter(network))
-            yield network
-
-    return around

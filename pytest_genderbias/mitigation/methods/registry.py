@@ -14,9 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.recipes.recipe import Recipe
-from pytest_genderbias.recipes.settings import RANGES, TrainingSettings
 from pytest_genderbias.text.printable import refuse_unknown_name
-from pytest_genderbias.text.schema import check_setting, field_hints, without_null
+from pytest_genderbias.text.schema import check_setting, field_hints
 
 Made = TypeVar("Made")
 #: A method or a recipe, or what stands for one: its name, a mapping of name and settings, or several methods.
@@ -73,7 +72,7 @@ def make_method(name: str, **settings: object) -> Method:
     """
     if " & " in name and not settings:
         return Together(tuple(make_method(part) for part in name.split(" & ")))
-    return _make(_look_up(METHODS, "method", name), "method", name, settings)
+    return _make(METHODS, "method", name, settings)
 
 
 def make_recipe(name: str, **settings: object) -> Recipe:
@@ -83,7 +82,7 @@ def make_recipe(name: str, **settings: object) -> Recipe:
         UnknownNameError: no recipe has this name.
         SettingError: the recipe has no such setting, or does not accept the value.
     """
-    return _make(_look_up(RECIPES, "recipe", name), "recipe", name, settings)
+    return _make(RECIPES, "recipe", name, settings)
 
 
 def resolve_method(method: SomeMethod) -> Method:
@@ -127,7 +126,7 @@ def resolve_recipe(recipe: SomeRecipe | None, data: Path | None) -> Recipe | Non
     if recipe is None or not isinstance(recipe, (str, Mapping)):
         return recipe
     name, settings = _name_and_settings(recipe, "recipe")
-    if data is not None and "data" in recipe_settings(name):
+    if data is not None and "data" in settings_of(RECIPES, "recipe", name):
         settings = {"data": str(data), **settings}
     return make_recipe(name, **settings)
 
@@ -140,25 +139,16 @@ def _name_and_settings(value: object, role: str) -> tuple[str, dict[str, object]
     return name, settings
 
 
-def method_settings(name: str) -> tuple[str, ...]:
-    """Return the names of a method's settings.
+def settings_of(kinds: Mapping[str, Callable[[], type[Made]]], role: str, name: str) -> tuple[str, ...]:
+    """Return the names of the settings of a method or a recipe.
 
     Raises:
-        UnknownNameError: no method has this name.
+        UnknownNameError: none has this name.
 
-    >>> method_settings("inlp")
+    >>> settings_of(METHODS, "method", "inlp")
     ('pairs', 'rounds', 'random')
     """
-    return tuple(field_hints(_look_up(METHODS, "method", name)))
-
-
-def recipe_settings(name: str) -> tuple[str, ...]:
-    """Return the names of a recipe's settings.
-
-    Raises:
-        UnknownNameError: no recipe has this name.
-    """
-    return tuple(field_hints(_look_up(RECIPES, "recipe", name)))
+    return tuple(field_hints(_look_up(kinds, role, name)))
 
 
 def _look_up(table: Mapping[str, Callable[[], type[Made]]], role: str, name: str) -> type[Made]:
@@ -166,10 +156,10 @@ def _look_up(table: Mapping[str, Callable[[], type[Made]]], role: str, name: str
     return table[name]()
 
 
-def _make(kind: type[Made], role: str, name: str, settings: Mapping[str, object]) -> Made:
-    values = check_settings(kind, role, name, settings)
+def _make(table: Mapping[str, Callable[[], type[Made]]], role: str, name: str, settings: Mapping[str, object]) -> Made:
+    kind = _look_up(table, role, name)
     make: Callable[..., Made] = kind
-    return make(**values)
+    return make(**check_settings(kind, role, name, settings))
 
 
 def check_settings(kind: type[object], role: str, name: str, settings: Mapping[str, object]) -> dict[str, object]:
@@ -197,22 +187,14 @@ def _frozen(value: object) -> object:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def _ranges(kind: type[object]) -> dict[str, Any]:
-    """Return the annotations of the settings of a method or a recipe; those of recipes have their ranges apart."""
-    of_recipe = RANGES if issubclass(kind, TrainingSettings) else {}
-    hints = field_hints(kind)
-    null = {key for key, hint in hints.items() if without_null(hint) is not hint}
-    return {
-        key: (of_recipe[key] | None if key in null else of_recipe[key]) if key in of_recipe else hint
-        for key, hint in hints.items()
-    }
-
-
 def part_schema(maker: Any, kinds: Mapping[str, Callable[[], type[object]]]) -> dict[str, Any]:
     """Return the JSON Schema of a method or a recipe: its name, or a mapping with its name and settings."""
     named: list[dict[str, Any]] = [
         {
-            "properties": {"name": {"const": name}, **{key: maker.of(hint) for key, hint in _ranges(kind()).items()}},
+            "properties": {
+                "name": {"const": name},
+                **{key: maker.of(hint) for key, hint in field_hints(kind()).items()},
+            },
             "required": ["name"],
             "additionalProperties": False,
         }
