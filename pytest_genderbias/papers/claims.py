@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from pytest_genderbias.papers.config import ABOVE, BELOW, NEAR, SMALL, Claim, Table, run_of
@@ -107,11 +108,15 @@ def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
         return JudgedClaim(claim, NEEDS)
     if claim.absolute:
         figure, other = sizes(figure), sizes(other)
-    found = difference(figure, other, not isinstance(claim.other, str), *_seeds_of(claim, runs))
-    locators = [text for text in (claim.figure, claim.other) if isinstance(text, str)]
-    if failed := next((words for text in locators for words in _failed(text, runs[run_of(text)])), ""):
+    found = difference(
+        figure, other, not isinstance(claim.other, str), *(runs[run_of(text)].seeds for text in claim.locators)
+    )
+    if failed := next((words for text in claim.locators for words in _failed(text, runs[run_of(text)])), ""):
         return JudgedClaim(claim, NOT_ABLE, found, failed)
-    if found is None or (None in (found.low, found.high) and not _is_exact(claim, runs)):
+    if found is None or (
+        None in (found.low, found.high)
+        and not all(_is_fact(text, runs[run_of(text)].settings) for text in claim.locators)
+    ):
         return JudgedClaim(claim, TOO_SMALL, found)
     low, high = (found.value if bound is None else bound for bound in (found.low, found.high))
     least = least_effect(claim, 0.0 if other.mean is None else other.mean)
@@ -137,7 +142,9 @@ def least_effect(claim: Claim, other: float) -> float:
 def _verdict(claim: Claim, low: float, high: float, least: float = 0.0) -> str:
     """Return what one-sided bounds of the difference say of a claim; ``least``: see :func:`least_effect`."""
     if claim.relation == NEAR:
-        return _near(low, high, claim.within)
+        if -claim.within <= low and high <= claim.within:
+            return AGREES
+        return DIFFERS if low > claim.within or high < -claim.within else TOO_SMALL
     if claim.relation == BELOW:
         low, high = -high, -low
     low, high = low + claim.within, high + claim.within
@@ -162,7 +169,8 @@ def _failed(locator: str, run: StoredRun) -> Iterator[str]:
     asked: dict[str, tuple[float, int]] = {}
     for key in run.figures:
         of, name, _ = key.split("/")
-        constant = _constant(key.partition("/")[2], stage.get("recipe", {}))
+        figure, known = key.partition("/")[2], _constants()
+        constant = known.get(f"{figure} of {stage.get('recipe', {}).get('data_set')}", known.get(figure))
         if constant is not None and later.get(name, run.settings) is stage and not _IN_TRAINING.search(of):
             asked[key] = constant
     own = [key for key in asked if key.startswith((f"{side}/{suite}/", f"{side}/{task}/"))]
@@ -178,16 +186,9 @@ def _names(stage: Mapping[str, Any]) -> set[str]:
     return {stage["recipe"]["name"], *(entry.get("as", entry["suite"]) for entry in stage.get("measure", ()))}
 
 
-def _constant(figure: str, recipe: Mapping[str, Any]) -> tuple[float, int] | None:
-    """Return what a constant answer reaches in a figure of a task, and of how many examples; ``None`` where the figure
-    is no ability.
-    """
-    known = _constants()
-    return known.get(f"{figure} of {recipe.get('data_set')}", known.get(figure))
-
-
 @cache
 def _constants() -> dict[str, tuple[float, int]]:
+    """Return what a constant answer reaches in each figure of a task that is an ability, and of how many examples."""
     content = plain(read_yaml(Path(__file__).with_name("abilities.yaml")))
     return {name: (float(constant), int(examples)) for name, (constant, examples) in content.items()}
 
@@ -218,11 +219,6 @@ def _bounds_with(found: Difference, number: int) -> tuple[float, float]:
     return found.value - below, found.value + above
 
 
-def _seeds_of(claim: Claim, runs: Mapping[str, StoredRun]) -> list[Sequence[int]]:
-    """Return the seeds of the runs of both figures; none for a number."""
-    return [runs[run_of(locator)].seeds if isinstance(locator, str) else () for locator in (claim.figure, claim.other)]
-
-
 def sizes(figure: StoredFigure) -> StoredFigure:
     """Return the absolute values of a figure, with the intervals of the absolute value.
 
@@ -237,15 +233,9 @@ def sizes(figure: StoredFigure) -> StoredFigure:
     return StoredFigure(values, intervals, figure.held_out)
 
 
-def _is_exact(claim: Claim, runs: Mapping[str, StoredRun]) -> bool:
-    """Return whether both figures are facts of a model: nothing is trained for them, and nothing is drawn at random."""
-    return all(
-        _is_fact(text, runs[run_of(text)].settings) for text in (claim.figure, claim.other) if isinstance(text, str)
-    )
-
-
 def _is_fact(locator: str, settings: Mapping[str, Any]) -> bool:
-    """Return whether a figure of a run is measured on a model as it is, on all cases of its suite.
+    """Return whether a figure of a run is a fact of its model: measured on the model as it is, on all cases of its
+    suite, so that nothing is trained for it and nothing is drawn at random.
 
     A further training (``then``) measures suites of its own, and the models of a control are random.
     """
@@ -259,12 +249,6 @@ def _is_fact(locator: str, settings: Mapping[str, Any]) -> bool:
 def count_claims(judged: Iterable[JudgedClaim]) -> Counter[str]:
     """Return how many claims have each verdict; a claim that several tables make counts once."""
     return Counter({one.claim.relation_of_figures: one.verdict for one in judged}.values())
-
-
-def _near(low: float, high: float, within: float) -> str:
-    if -within <= low and high <= within:
-        return AGREES
-    return DIFFERS if low > within or high < -within else TOO_SMALL
 
 
 def difference(
@@ -325,9 +309,7 @@ def _same_seeds(seeds: Sequence[int], other_seeds: Sequence[int]) -> list[int] |
     return [list(other_seeds).index(seed) for seed in seeds]
 
 
-def _over_restarts(
-    differences: np.ndarray[tuple[int], np.dtype[np.float64]], held_out: float | None = None
-) -> Difference:
+def _over_restarts(differences: NDArray[np.float64], held_out: float | None = None) -> Difference:
     """Return the mean with bounds by Student's t; ``held_out`` is the share that splits of the same texts hold out."""
     value, n = float(differences.mean()), len(differences)
     if n < FEWEST_SEEDS:
@@ -365,9 +347,7 @@ def _reach_over_items(figure: StoredFigure) -> tuple[float, float] | None:
     return float(reaches[0]), float(reaches[1])
 
 
-def _welch(
-    a: np.ndarray[tuple[int], np.dtype[np.float64]], b: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> Difference:
+def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> Difference:
     """Return the difference of two means over restarts of different seeds (Welch)."""
     value = float(a.mean() - b.mean())
     if min(len(a), len(b)) < FEWEST_SEEDS:

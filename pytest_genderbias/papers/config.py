@@ -103,9 +103,14 @@ class Claim:
         return self.figure, self.relation, self.other, self.within, self.absolute
 
     @property
+    def locators(self) -> list[str]:
+        """The locators of the figure, and of what it is compared with unless that is a number."""
+        return [self.figure, *([self.other] if isinstance(self.other, str) else [])]
+
+    @property
     def runs(self) -> list[str]:
         """Names of the runs that the claim refers to, each once."""
-        return list(dict.fromkeys(run_of(text) for text in (self.figure, self.other) if isinstance(text, str)))
+        return list(dict.fromkeys(map(run_of, self.locators)))
 
 
 @dataclass(frozen=True)

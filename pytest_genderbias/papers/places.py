@@ -10,7 +10,7 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,9 @@ def names_in(settings: object) -> set[str]:
     >>> sorted(names_in({"model": "{data}/models/x", "recipe": {"corpus": ["{runs}/bold.txt"]}}))
     ['data', 'runs']
     """
-    return {name for text in _texts(settings) for name in _NAME.findall(text)}
+    names: set[str] = set()
+    changed(settings, lambda leaf: names.update(_NAME.findall(leaf)) if isinstance(leaf, str) else None)
+    return names
 
 
 def placed(settings: Any, places: Places) -> Any:
@@ -170,44 +172,31 @@ def placed(settings: Any, places: Places) -> Any:
             f"this run needs {', '.join(missing)}; name the path: --place {missing[0]}=PATH, or --data for the data"
             " sets"
         )
-    return _replaced(settings, named)
+    return changed(settings, lambda leaf: _NAME.sub(lambda m: named[m[1]], leaf) if isinstance(leaf, str) else leaf)
 
 
 def without_paths(value: Any, places: Places) -> Any:
     """Return JSON values in which paths are reduced to their last part, so that results do not depend on the
     machine.
     """
+    roots = sorted(filter(None, (*places.named.values(), str(places.trainings))), key=len, reverse=True)
+
+    def without_path(leaf: Any) -> Any:
+        if isinstance(leaf, str):
+            for root in roots:
+                leaf = leaf.replace(f"{root}/", "")
+        return Path(leaf).name if isinstance(leaf, Path) or (isinstance(leaf, str) and leaf.startswith("/")) else leaf
+
+    return changed(value, without_path)
+
+
+def changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return JSON values with a function of each value that is neither a mapping nor a list; keys become texts."""
     if isinstance(value, Mapping):
-        return {str(key): without_paths(member, places) for key, member in value.items()}
+        return {str(key): changed(member, change) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [without_paths(member, places) for member in value]
-    if isinstance(value, str):
-        for root in sorted((*places.named.values(), str(places.trainings)), key=len, reverse=True):
-            value = value.replace(f"{root}/", "") if root else value
-    if isinstance(value, Path) or (isinstance(value, str) and value.startswith("/")):
-        return Path(value).name
-    return value
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for member in value.values():
-            yield from _texts(member)
-    elif isinstance(value, (list, tuple)):
-        for member in value:
-            yield from _texts(member)
-
-
-def _replaced(value: Any, named: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return _NAME.sub(lambda match: named[match[1]], value)
-    if isinstance(value, Mapping):
-        return {key: _replaced(member, named) for key, member in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_replaced(member, named) for member in value]
-    return value
+        return [changed(member, change) for member in value]
+    return change(value)
 
 
 SCHEMA = 1

@@ -43,14 +43,13 @@ from pytest_genderbias.papers.config import (
     SMALL,
     Claim,
     PaperConfig,
-    PublishedFigure,
     RunConfig,
     Table,
     load_paper,
     overlaid,
     paper_names,
 )
-from pytest_genderbias.papers.kinds import Outcome, with_further_seeds
+from pytest_genderbias.papers.kinds import Outcome, label_of, options_of, with_further_seeds
 from pytest_genderbias.papers.places import Places, StoredFigure, StoredRun, figure_at, placed, read_run, write_run
 from pytest_genderbias.text.columns import columns, one_line, paragraph
 from pytest_genderbias.text.printable import counted, escape
@@ -65,20 +64,13 @@ _FOLDER = re.compile(r"\{(data|runs)\}/(models/)?")  #: what stands before the n
 
 def figure_rows(table: Table, runs: Mapping[str, StoredRun]) -> list[list[str]]:
     """Return the published figures as rows of a grid: the row's name, and for each column the paper's figure and
-    ours.
+    ours, as ``.37 ± .03; .44 ± .02``, with a dash for what is missing.
     """
     rows: dict[str, list[str]] = {}
     for figure in table.figures:
-        rows.setdefault(figure.row, [figure.row]).append(cell(figure, runs))
+        ours = figure_at(runs, figure.ours) if figure.ours else None
+        rows.setdefault(figure.row, [figure.row]).append(f"{figure.text or '-'}; {shown(ours)}")
     return list(rows.values())
-
-
-def cell(figure: PublishedFigure, runs: Mapping[str, StoredRun]) -> str:
-    """Return the paper's figure and ours in a few characters: ``.37 ± .03; .44 ± .02``, with a dash for what is
-    missing.
-    """
-    ours = figure_at(runs, figure.ours) if figure.ours else None
-    return f"{figure.text or '-'}; {shown(ours)}"
 
 
 def shown(figure: StoredFigure | None) -> str:
@@ -173,8 +165,10 @@ def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim, runs: 
             bounds = f", {reach} over {_over(paper, judged.claim, difference)}"
         details.append(f"{what} {number(difference.value)}{bounds}")
     words += f" ({'; '.join(details)})" if details else ""
-    if (earlier := _first_with(paper, judged.claim)) != table.name:
-        words += f", as in {earlier.replace('-', ' ')}"
+    same = judged.claim.relation_of_figures
+    earlier = next(t for t in paper.tables.values() if same in [other.relation_of_figures for other in t.claims])
+    if earlier.name != table.name:
+        words += f", as in {_called(earlier)}"
     if judged.verdict == TOO_SMALL:
         return f"{words}; to decide: {_to_decide(paper, judged, runs)}"
     reasons = [judged.failed]
@@ -216,15 +210,6 @@ def _to_decide(paper: PaperConfig, judged: JudgedClaim, runs: Mapping[str, Store
     return f"a model with a larger effect, since {MOST_SEEDS} seeds would not do for one within {margin} of 0"
 
 
-def _first_with(paper: PaperConfig, claim: Claim) -> str:
-    """Return the name of the first table of a paper that makes a claim."""
-    return next(
-        table.name
-        for table in paper.tables.values()
-        if claim.relation_of_figures in [other.relation_of_figures for other in table.claims]
-    )
-
-
 def _claims(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> str:
     """Return how many claims of a paper have each verdict; a claim that several tables make counts once."""
     judged = [
@@ -248,9 +233,7 @@ def differences(paper: PaperConfig, table: Table) -> list[str]:
     names.
     """
     lines: list[str] = []
-    for run in (paper.runs[name] for name in table.runs):
-        if not {SMALL, PAPER} <= run.scales.keys():
-            continue
+    for run in (paper.runs[name] for name in table.runs if {SMALL, PAPER} <= paper.runs[name].scales.keys()):
         here, there = (dict(_flat(run.scales[scale])) for scale in (SMALL, PAPER))
         lines += [
             f"{key} {_brief(here.get(key))} here, {_brief(there.get(key))} in the paper"
@@ -271,12 +254,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             continue
         if key == "measure":
             for entry in value:
-                options = {
-                    name: option
-                    for name, option in entry.items()
-                    if name not in ("suite", "as", "sides", "retrained", "units")
-                }
-                yield from _flat(options, f"{entry.get('as', entry['suite'])}.")
+                yield from _flat(options_of(entry), f"{label_of(entry)}.")
         elif key == "then":
             for stage in value:
                 yield from _flat(stage["recipe"], f"{stage['recipe']['name']}.")
@@ -312,13 +290,8 @@ def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], 
     judged = judge_claims(table, runs)
     parts = [paragraph(f"{table.paper} {table.name}: {table.title}", width), ""]
     if table.figures:
-        parts += [
-            paragraph(
-                "The paper's figure; ours, ± the standard deviation over seeds, or with the 95 % interval over items.",
-                width,
-            )
-        ]
-        parts += [_grid(table, runs, width), ""]
+        legend = "The paper's figure; ours, ± the standard deviation over seeds, or with the 95 % interval over items."
+        parts += [paragraph(legend, width), _grid(table, runs, width), ""]
     parts += [paragraph(line, width, "  ") for line in lines_of(table, runs)]
     parts += [paragraph(claim_in_words(paper, table, claim, runs), width, "  ", "- ") for claim in judged]
     parts += [paragraph(f"Verdict: {verdict_in_words(paper, table, judged)}", width), ""]
@@ -355,8 +328,13 @@ _MADE = "<!-- made by: genderbias paper --pages=docs/papers --results=docs/evide
 def pages(runs: Mapping[str, StoredRun]) -> dict[str, str]:
     """Return the pages of the papers in markdown, by the names of their files: a front page, and one a paper."""
     papers = [load_paper(name) for name in paper_names()]
+    overview = [
+        f"{_MADE}\n\n| paper | tables and figures | claims, each counted once |",
+        "|---|---|---|",
+        *(f"| [{escape(one.title)}]({one.name}.md) | {len(one.tables)} | {_claims(one, runs)} |" for one in papers),
+    ]
     front = Path(__file__).with_name("front.md").read_text(encoding="utf-8")
-    made = {"index.md": [front.replace("{front}", "\n".join(_front(papers, runs))), _cost(papers, runs)]}
+    made = {"index.md": [front.replace("{front}", "\n".join(overview)), _cost(papers, runs)]}
     for paper in papers:
         made[f"{paper.name}.md"] = [
             f"# {escape(paper.title)}\n\n{_MADE}\n\nWhat the verdicts mean stands on [the front page](index.md).",
@@ -365,13 +343,6 @@ def pages(runs: Mapping[str, StoredRun]) -> dict[str, str]:
             "\n".join(_scale_of_the_paper(paper)),
         ]
     return {name: "\n\n".join(part.rstrip() for part in parts) + "\n" for name, parts in made.items()}
-
-
-def _front(papers: Sequence[PaperConfig], runs: Mapping[str, StoredRun]) -> Iterator[str]:
-    yield f"{_MADE}\n\n| paper | tables and figures | claims, each counted once |"
-    yield "|---|---|---|"
-    for paper in papers:
-        yield f"| [{escape(paper.title)}]({paper.name}.md) | {len(paper.tables)} | {_claims(paper, runs)} |"
 
 
 def _cost(papers: list[PaperConfig], runs: Mapping[str, StoredRun]) -> str:
@@ -390,16 +361,16 @@ def _cost_of_the_small_scale(made: Sequence[RunConfig], runs: Mapping[str, Store
     """Return the hours of all small runs, and the minutes of the longest row."""
     minutes = {run.name: minutes_of(run, runs[run.name]) for run in made}
     hours = sum(minutes.values()) / 60
-    by_row = {run.name: minutes[run.name] / run.rows for run in made}
-    longest = max(by_row, key=by_row.__getitem__)
+    longest = max(made, key=lambda run: minutes[run.name] / run.rows)
     most = max(made, key=lambda run: minutes[run.name])
     timed = sum(runs[run.name].processor_seconds is not None for run in made)
     return (
         f" Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two with a run on"
-        f" each. The longest row of a table, one method or task with all its seeds, takes {by_row[longest]:.0f} minutes"
-        f" on average over its run ({longest}); the longest run, {most.name}, makes {counted(most.rows, 'rows')} in"
-        f" {minutes[most.name]:.0f} minutes. The times of {counted(timed, 'runs')} are processor times; the others are"
-        " wall times beside other work. Of an interrupted run the time that was expected counts where it is longer."
+        " each. The longest row of a table, one method or task with all its seeds, takes"
+        f" {minutes[longest.name] / longest.rows:.0f} minutes on average over its run ({longest.name}); the longest"
+        f" run, {most.name}, makes {counted(most.rows, 'rows')} in {minutes[most.name]:.0f} minutes. The times of"
+        f" {counted(timed, 'runs')} are processor times; the others are wall times beside other work. Of an interrupted"
+        " run the time that was expected counts where it is longer."
     )
 
 
@@ -423,8 +394,8 @@ def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str
     for table in paper.tables.values():
         verdict = verdict_in_words(paper, table, judge_claims(table, runs))
         yield (
-            f"| [{_called(table)}](#{_anchor(table)}) | {escape(table.title)} | {escape(_first_figure(table, runs))} |"
-            f" {escape(verdict)} |"
+            f"| [{_called(table)}](#{table.paper}-{table.name}) | {escape(table.title)} |"
+            f" {escape(_first_figure(table, runs))} | {escape(verdict)} |"
         )
     yield ""
     yield f"Claims, each counted once: {_claims(paper, runs)}."
@@ -471,11 +442,6 @@ def _scale_of_the_paper(paper: PaperConfig) -> Iterator[str]:
             hours = (run.gpu_hours or 0.0) * CARDS[_ESTIMATED_ON][1]
             cells = [f"{hours / peak:,.0f}" if run.memory <= size else "-" for size, peak in CARDS.values()]
             yield f"| {run.name} | {run.memory:g} | {' | '.join(cells)} |"
-
-
-def _anchor(table: Table) -> str:
-    """Return the anchor that renderers of markdown give to the heading of a table."""
-    return f"{table.paper}-{table.name}"
 
 
 def _called(table: Table) -> str:

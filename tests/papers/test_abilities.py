@@ -12,8 +12,7 @@ import pytest_genderbias.papers
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.papers.config import SMALL, load_paper, paper_names
-from pytest_genderbias.recipes.fine_tuning import _inference_rows, _similarity_rows
-from pytest_genderbias.recipes.language_modelling import _passages, _pattern
+from pytest_genderbias.recipes.language_modelling import _pattern
 from pytest_genderbias.text.located_yaml import plain, read_yaml
 
 LISTED = plain(read_yaml(Path(pytest_genderbias.papers.__file__).with_name("abilities.yaml")))
@@ -33,7 +32,7 @@ def linking_every(labels):
 def masked_pieces(data):
     recipe = make_recipe(name="masked-lm", data=str(data), corpus="brown", steps=300)
     checkpoint = recipe._checkpoint(Runner().open(str(data / "models" / "bert-tiny-mlm")))
-    blocks = [block for texts in _passages(recipe._corpus.held_out) for block in recipe._cut(checkpoint, texts)]
+    blocks = [block for texts in recipe._passages for block in recipe._cut(checkpoint, texts)]
     special = checkpoint.tokenizer.all_special_ids
     return [int(piece) for i, block in enumerate(blocks) for piece in block[_pattern(block, special, i)]]
 
@@ -45,7 +44,7 @@ def labels_of_pairs(data):
 
 def labels_of_inference(data, **options):
     recipe = make_recipe(data=str(data), **options)
-    return [row["label"] for row in _inference_rows(recipe.files["evaluation"], recipe.max_evaluation)]
+    return [row["label"] for row in recipe._read(recipe.files["evaluation"])[: recipe.max_evaluation]]
 
 
 def labels_of_texts(data, data_set, held_out):
@@ -63,7 +62,7 @@ def balanced_labels(data, data_set, held_out):
 
 def similarity_pairs(data):
     recipe = make_recipe(name="similarity", data=str(data))
-    return len(_similarity_rows(recipe.files["evaluation"], recipe.max_evaluation))
+    return len(recipe._read(recipe.files["evaluation"])[: recipe.max_evaluation])
 
 
 def sentences_of_she_or_he(data):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -209,7 +208,10 @@ def agreement(
         SettingError: there is no run, two have one name or different models before, or one has no recipe for new heads.
         MitigationNotApplicableError: a suite does not apply to the models, or lacks its data.
     """
-    points = tuple(_measured_points(runs, intrinsic, extrinsics, new_heads))
+    points = tuple(one for one in runs if isinstance(one, AgreementPoint))
+    if len(points) < len(runs) or not runs:
+        named = runs if isinstance(runs, Mapping) else _by_method([r for r in runs if isinstance(r, MitigationRun)])
+        points = tuple(measure_points(named, intrinsic, extrinsics, new_heads))
     heads = [OWN_HEAD, *([NEW_HEAD] if any(point.new_head for point in points) else [])]
     rows = [
         _row(AgreementStudy(points, ()), one, other.name, head, resamples, seed)
@@ -232,29 +234,18 @@ def measure_points(
     for method, alone in _models_of(runs):
         figures, p_values = _values(alone, intrinsic)
         new_head: dict[str, float | None] = {}
+        if new_heads and not isinstance(alone.recipe, Recipe):
+            raise SettingError(
+                f"agreement after retraining trains new heads, and the run of {method} has no recipe that trains; give"
+                " it one (recipe=...), or leave new heads out (new_heads=False)"
+            )
         if new_heads:
-            with _with_new_heads(alone, method) as renewed:  # one folder, and so the same held-out texts
+            with run_with_new_heads(alone) as renewed:  # one folder, and so the same held-out texts
                 own_head, _ = _values(replace(alone, folder=renewed.folder), extrinsics)
                 new_head, _ = _values(renewed, extrinsics)
         else:
             own_head, _ = _values(alone, extrinsics)
         yield AgreementPoint(method, alone.seeds[0], figures, p_values, own_head, new_head)
-
-
-def _measured_points(
-    runs: Mapping[str, MitigationRun] | Sequence[MitigationRun] | Sequence[AgreementPoint],
-    intrinsic: Sequence[BiasFigure],
-    extrinsics: Sequence[BiasFigure],
-    new_heads: bool,
-) -> list[AgreementPoint]:
-    """Return points that are given, or measure them."""
-    if isinstance(runs, Mapping):
-        return list(measure_points(runs, intrinsic, extrinsics, new_heads))
-    points = [one for one in runs if isinstance(one, AgreementPoint)]
-    if len(points) == len(runs):
-        return points
-    unnamed = [one for one in runs if isinstance(one, MitigationRun)]
-    return list(measure_points(_by_method(unnamed), intrinsic, extrinsics, new_heads))
 
 
 def _by_method(runs: Sequence[MitigationRun]) -> dict[str, MitigationRun]:
@@ -319,20 +310,6 @@ def _same_weights(run: MitigationRun, model: ModelOrSpec, other: ModelOrSpec) ->
     return first is not None and first == second
 
 
-def _with_new_heads(alone: MitigationRun, method: str) -> AbstractContextManager[MitigationRun]:
-    """Return a context manager that yields the run with a new head.
-
-    Raises:
-        SettingError: the run has no recipe that trains.
-    """
-    if not isinstance(alone.recipe, Recipe):
-        raise SettingError(
-            f"agreement after retraining trains new heads, and the run of {method} has no recipe that trains; give it"
-            " one (recipe=...), or leave new heads out (new_heads=False)"
-        )
-    return run_with_new_heads(alone)
-
-
 def _values(
     alone: MitigationRun, figures: Sequence[BiasFigure]
 ) -> tuple[dict[str, float | None], dict[str, float | None]]:
@@ -344,19 +321,10 @@ def _values(
         if key not in measured:
             measured[key] = alone.measure(BEFORE, figure.suite, **figure.settings)[0][0]
         measurement = measured[key]
-        values[figure.name] = _value(measurement, figure.statistic)
+        values[figure.name] = measurement.values[measurement.statistic(figure.statistic)]
         if figure.p_value:
-            p_values[figure.name] = _value(measurement, figure.p_value)
+            p_values[figure.name] = measurement.values[measurement.statistic(figure.p_value)]
     return values, p_values
-
-
-def _value(measurement: Measurement, name: str) -> float | None:
-    """Return a statistic.
-
-    Raises:
-        UnknownNameError: the measurement does not have it.
-    """
-    return measurement.values[measurement.statistic(name)]
 
 
 def _is_significant(point: AgreementPoint, intrinsic: str) -> bool:
@@ -373,8 +341,7 @@ def _row(study: AgreementStudy, intrinsic: str, extrinsic: str, head: str, resam
     insignificant = sum(not _is_significant(point, intrinsic) for point in study.points)
     left_out = (insignificant, len(study.points) - insignificant - len(pairs))
     try:
-        methods = [point.method for point, _, _ in pairs]
-        x, y = [x for _, x, _ in pairs], [y for _, _, y in pairs]
+        methods, x, y = [point.method for point, _, _ in pairs], [x for _, x, _ in pairs], [y for _, _, y in pairs]
         result = agreement_of_points(methods, x, y, resamples=resamples, seed=seed)
     except UndefinedError as reason:
         return AgreementRow(intrinsic, extrinsic, head, None, str(reason), *left_out)

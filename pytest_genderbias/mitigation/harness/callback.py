@@ -9,7 +9,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -177,7 +177,9 @@ class SuiteWatcher:
         with undisturbed(network):
             model = _current_model(self.model, network, self._tokenizer)
             measurements = [carry_out(plan, model, self._scoring) for plan in self._plans]
-            performance = [] if self.evaluate is None else _evaluate(self.evaluate, model)
+            performance: Sequence[Performance] = []
+            with suppress(UndefinedError):  # such as a perplexity that overflows
+                performance = [] if self.evaluate is None else self.evaluate(model)
         entry: HistoryEntry = {
             "step": int(state.global_step),
             "loss": loss,
@@ -188,7 +190,9 @@ class SuiteWatcher:
         self.history.append(entry)
         if self.log is not None:
             _add_line(self.log, entry)
-        figures = _figures_for_log(entry)
+        figures = {f"{_BIAS}{name}": value for name, value in entry["values"].items() if value is not None}
+        figures |= {f"{_TASK}{name}": value for name, value in entry["performance"].items()}
+        figures[f"{_BIAS}{_SECONDS}"] = entry["seconds"]
         if self.report is not None:
             self.report(figures)
         else:
@@ -276,21 +280,6 @@ def _current_model(model: Model | None, network: PreTrainedModel, tokenizer: Pre
     return replace(model, fingerprint=None, details=details, backend=backend)
 
 
-def _evaluate(evaluate: Callable[[Model], Sequence[Performance]], model: Model) -> Sequence[Performance]:
-    """Return the performance on the task; empty where it is undefined, such as a perplexity that overflows."""
-    try:
-        return evaluate(model)
-    except UndefinedError:
-        return []
-
-
-def _figures_for_log(entry: HistoryEntry) -> dict[str, float]:
-    """Return an entry in the form of the Trainer's log: numbers only."""
-    figures = {f"{_BIAS}{name}": value for name, value in entry["values"].items() if value is not None}
-    figures |= {f"{_TASK}{name}": value for name, value in entry["performance"].items()}
-    return {**figures, f"{_BIAS}{_SECONDS}": entry["seconds"]}
-
-
 def history_of(log_history: Iterable[Mapping[str, float]]) -> list[HistoryEntry]:
     """Return the history in a Trainer's log, of this training or of a saved one (``trainer.state.log_history``).
 
@@ -323,11 +312,10 @@ def _add_line(path: Path, entry: HistoryEntry) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
+            torn = False
             if file.tell():
                 file.seek(-1, 2)
                 torn = file.read(1) != b"\n"
-            else:
-                torn = False
             file.write(b"\n" * torn + json.dumps(entry).encode() + b"\n")
     except OSError as error:
         raise SettingError(f"{path} cannot be written: {error}") from error
@@ -342,11 +330,11 @@ def read_history(path: str | Path) -> list[HistoryEntry]:
     Raises:
         SettingError: the file cannot be read.
     """
-    history: list[HistoryEntry] = []
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise SettingError(f"{path} cannot be read: {error}") from error
+    history: list[HistoryEntry] = []
     for line in lines:
         try:
             entry = json.loads(line)

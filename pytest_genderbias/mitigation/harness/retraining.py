@@ -89,29 +89,17 @@ def _encoder(run: MitigationRun, model: ModelOrSpec) -> str | None:
 
 
 @contextmanager
-def retrained_heads(run: MitigationRun) -> Iterator[MitigationRun]:
+def new_heads(run: MitigationRun) -> Iterator[MitigationRun]:
     """Yield a run whose models, before and after, have a new head, trained on the original data with the encoder
     frozen.
 
     The run's recipe trains the heads with the seed of each model, in the run's folder, where equal trainings are
     shared. Without such a folder it is a temporary one that lasts as long as the context. The new run has no control.
-
-    Raises:
-        SettingError: as :func:`recipe_of_heads`.
-        ModelError: a model is not a network with an encoder to freeze.
-    """
-    recipe_of_heads(run)
-    with new_heads(run) as renewed:
-        yield renewed
-
-
-@contextmanager
-def new_heads(run: MitigationRun) -> Iterator[MitigationRun]:
-    """Yield the run of :func:`retrained_heads`, even if the encoders before and after are one.
+    If the encoders before and after are one, so are their heads: :func:`recipe_of_heads` rejects such a run.
 
     Raises:
         SettingError: the run has no recipe that trains.
-        ModelError: as :func:`retrained_heads`.
+        ModelError: a model is not a network with an encoder to freeze.
     """
     recipe = _training_recipe(run)
     with ExitStack() as stack:

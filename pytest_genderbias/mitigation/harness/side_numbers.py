@@ -52,8 +52,12 @@ class MeasuredRun:
             budget: what the mitigation may cost; where it says nothing, no ability may be lost.
         """
         reference = self.measured[AFTER][0][0]  # not the mean over seeds, whose signature differs
-        if destroyed := self._destroyed():
-            return DESTROYED, destroyed
+        sides = list(zip(self.run.seeds, self.measured[BEFORE], self.measured[AFTER], strict=True))
+        if not any(measurement.unable for _, before, _ in sides for measurement in before):
+            for seed, _, after in sides:
+                if unable := next((measurement.unable for measurement in after if measurement.unable), ""):
+                    could = "the model could do its task before, and after the mitigation"
+                    return DESTROYED, f"{could}, seed {seed}, it {unable}"
         for side, models in self.measured.items():
             for seed, group in zip(self.run.seeds, models, strict=True):
                 for measurement in group:
@@ -61,24 +65,11 @@ class MeasuredRun:
                         return NO_VALUE, f"{self.statistic} has no value {side}, seed {seed}: {why}"
                     if unlike := different(measurement, self.statistic, reference.signature):
                         return NOT_COMPARABLE, f"{side} was measured on something else ({'; '.join(unlike)})"
-        if not budget and (less := self._less_able()):
-            return TASK_LOST, f"{less}; what it may cost is a budget: budget={{...}}, in YAML 'budget:'"
+        for seed, before, after in sides:
+            if not budget and (why := why_less_able(after[0].abilities, before[0].abilities)):
+                less = f"worse at its task, seed {seed}: {why}"
+                return TASK_LOST, f"{less}; what it may cost is a budget: budget={{...}}, in YAML 'budget:'"
         return None
-
-    def _destroyed(self) -> str:
-        """Return which model cannot do its task after the mitigation, if those before it could; else an empty text."""
-        if any(measurement.unable for group in self.measured[BEFORE] for measurement in group):
-            return ""
-        for seed, group in zip(self.run.seeds, self.measured[AFTER], strict=True):
-            if unable := next((measurement.unable for measurement in group if measurement.unable), ""):
-                return f"the model could do its task before, and after the mitigation, seed {seed}, it {unable}"
-        return ""
-
-    def _less_able(self) -> str:
-        """Return which model is worse at its task after the mitigation than before it; an empty text if none is."""
-        pairs = zip(self.run.seeds, self.measured[BEFORE], self.measured[AFTER], strict=True)
-        less = ((seed, why_less_able(after[0].abilities, before[0].abilities)) for seed, before, after in pairs)
-        return next((f"worse at its task, seed {seed}: {why}" for seed, why in less if why), "")
 
     def figures(self) -> tuple[SideValues, SideValues | None]:
         """Return the statistic, and what shows on which side of neutral it lies: itself, its partner with a sign, or

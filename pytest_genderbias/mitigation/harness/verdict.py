@@ -40,7 +40,7 @@ from pytest_genderbias.gates.verdicts import (
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_heads, retrained_heads
+from pytest_genderbias.mitigation.harness.retraining import compress, new_heads, recipe_of_heads
 from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.mitigation.harness.side_numbers import MeasuredRun, as_ratios, share_of_log, task_values
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -461,7 +461,7 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
     """Judge how much of a reduction is lost with a new head on the frozen encoder."""
     if not reduced:
         return _Part(REDUCED, "", ["  superficial: not tested, as no reduction is sure that could come back"])
-    with retrained_heads(case.run) as retrained:
+    with new_heads(case.run) as retrained:
         measured = {
             now: retrained.measure(side, case.suite, **settings) for now, side in ((RETRAINED, AFTER), (_HEADS, BEFORE))
         }

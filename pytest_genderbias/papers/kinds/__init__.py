@@ -17,6 +17,7 @@ from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import SomeMethod
 from pytest_genderbias.papers.places import Places, StoredFigure, StoredRun
 from pytest_genderbias.recipes.recipe import Performance, Recipe
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,30 @@ def mitigated(
     return mitigate(model, applied, recipe, folder=places.trainings, progress=places.progress, **how)
 
 
+_OF_AN_ENTRY = ("suite", "as", "sides", "retrained", "units")
+
+
+def label_of(entry: Mapping[str, Any]) -> str:
+    """Return the name that locators have for the suite of an entry of ``measure``."""
+    return str(entry.get("as", entry["suite"]))
+
+
+def options_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with which an entry of ``measure`` measures its suite."""
+    return {key: value for key, value in entry.items() if key not in _OF_AN_ENTRY}
+
+
 def figures_of(side: str, suite: str, measurements: Sequence[Sequence[Measurement]]) -> dict[str, StoredFigure]:
     """Return the figures of a suite measured on the models of a side, by seed and model: the mean over the models of a
     seed.
     """
-    if not measurements or not measurements[0]:
-        return {}
+    names = measurements[0][0].values if measurements and measurements[0] else ()
     return {
         f"{side}/{suite}/{name}": StoredFigure(
             [_mean([m.values[name] for m in models]) for models in measurements],
             [_interval(models, name) for models in measurements],
         )
-        for name in measurements[0][0].values
+        for name in names
     }
 
 
@@ -73,32 +86,30 @@ def figures_of_units(
     Raises:
         SettingError: the suite has no such unit.
     """
-    figures = {}
     sums = [[model.item_sums(statistic) for model in models] for models in measurements]
-    for unit in units:
-        values: list[float | None] = []
-        for models in sums:
-            at = [np.flatnonzero(model.by_unit().labels == unit) for model in models]
-            if not all(len(places) for places in at):
-                raise SettingError(f"{suite} has no {unit!r} among its {sums[0][0].over}")
-            values.append(
-                _mean([float(model.by_itself()[places[0]]) for model, places in zip(models, at, strict=True)])
-            )
-        figures[f"{side}/{suite}/{statistic} of {unit}"] = StoredFigure(values)
-    return figures
+
+    def value(model: ItemSums, unit: str) -> float:
+        places = np.flatnonzero(model.by_unit().labels == unit)
+        if not len(places):
+            raise SettingError(f"{suite} has no {unit!r} among its {model.over}")
+        return float(model.by_itself()[places[0]])
+
+    return {
+        f"{side}/{suite}/{statistic} of {unit}": StoredFigure(
+            [_mean([value(model, unit) for model in models]) for models in sums]
+        )
+        for unit in units
+    }
 
 
 def figures_of_task(
     side: str, task: str, performances: Sequence[Sequence[Mapping[str, Performance]]]
 ) -> dict[str, StoredFigure]:
     """Return the performance of the models of a side, by seed and model, as figures of the task."""
-    if not performances or not performances[0]:
-        return {}
+    names = performances[0][0] if performances and performances[0] else ()
     return {
-        f"{side}/{task}/{name}": StoredFigure(
-            [_mean([figures[name].value for figures in models]) for models in performances]
-        )
-        for name in performances[0][0]
+        f"{side}/{task}/{name}": StoredFigure([_mean([one[name].value for one in models]) for models in performances])
+        for name in names
     }
 
 

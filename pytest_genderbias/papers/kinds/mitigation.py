@@ -33,16 +33,22 @@ from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import search
-from pytest_genderbias.mitigation.harness.retraining import retrained_heads
+from pytest_genderbias.mitigation.harness.retraining import new_heads, recipe_of_heads
 from pytest_genderbias.mitigation.harness.run import MitigationRun, seeds_of
 from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe
-from pytest_genderbias.papers.kinds import Outcome, figures_of, figures_of_task, figures_of_units, mitigated
+from pytest_genderbias.papers.kinds import (
+    Outcome,
+    figures_of,
+    figures_of_task,
+    figures_of_units,
+    label_of,
+    mitigated,
+    options_of,
+)
 from pytest_genderbias.papers.places import Places, StoredFigure, runner_of_paper, without_paths
 from pytest_genderbias.recipes.recipe import Recipe
-
-_OF_AN_ENTRY = ("suite", "as", "sides", "retrained", "units")
 
 
 def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
@@ -103,18 +109,19 @@ def _measured(
     """Yield the figures of every suite on every side, with new heads where an entry says so."""
     for entry in entries:
         for side in entry.get("sides", sides):
-            measurements = run.measure(side, entry["suite"], **_options(entry))
-            yield from figures_of(side, _label(entry), measurements).items()
+            measurements = run.measure(side, entry["suite"], **options_of(entry))
+            yield from figures_of(side, label_of(entry), measurements).items()
             for statistic, units in entry.get("units", {}).items():
-                yield from figures_of_units(side, _label(entry), measurements, statistic, units).items()
+                yield from figures_of_units(side, label_of(entry), measurements, statistic, units).items()
     again = [entry for entry in entries if entry.get("retrained")]
     if not again:
         return
-    with retrained_heads(run) as heads:
+    recipe_of_heads(run)
+    with new_heads(run) as heads:
         for entry in again:
             for side in (side for side in sides if side != CONTROL):
-                measurements = heads.measure(side, entry["suite"], **_options(entry))
-                yield from figures_of(f"{side}-retrained", _label(entry), measurements).items()
+                measurements = heads.measure(side, entry["suite"], **options_of(entry))
+                yield from figures_of(f"{side}-retrained", label_of(entry), measurements).items()
 
 
 def _of_a_stage(
@@ -138,9 +145,9 @@ def _of_a_stage(
         ]
         for entry in stage.get("measure", ()):
             measurements: list[list[Measurement]] = [
-                [one.measure(BEFORE, entry["suite"], **_options(entry))[0][0] for one in models] for models in tuned
+                [one.measure(BEFORE, entry["suite"], **options_of(entry))[0][0] for one in models] for models in tuned
             ]
-            figures.update(figures_of(side, _label(entry), measurements))
+            figures.update(figures_of(side, label_of(entry), measurements))
         performances = [[one.performance(BEFORE)[0][0] for one in models] for models in tuned]
         figures.update(figures_of_task(side, recipe.name, performances))
     return figures
@@ -153,13 +160,13 @@ def _judged(
     are over items.
     """
     judge = settings["judge"]
-    entries = {_label(entry): entry for entry in settings["measure"]}
+    entries = {label_of(entry): entry for entry in settings["measure"]}
     for name in judge["statistics"]:
         suite, _, statistic = name.partition("/")
         if suite not in entries:
             raise SettingError(f"judge names {name}, but the run measures {', '.join(entries)}")
         entry = entries[suite]
-        options = {"statistic": statistic, **_options(entry)}
+        options = {"statistic": statistic, **options_of(entry)}
         wanted = {"by": judge["by"], "budget": judge.get("budget"), "superficial": bool(entry.get("retrained"))}
         judgement = judge_reduction(run, entry["suite"], **wanted, **options)
         change = judge_reduction(run, entry["suite"], by=0.0, **options)
@@ -179,11 +186,8 @@ def _gains(name: str, facts: ReductionFacts | None) -> Iterator[tuple[str, Store
     """Yield how much nearer to neutral ``after`` is than ``before`` and than the control, where that is known."""
     if facts is None or facts.difference is None:
         return
-    low, high = facts.difference_bounds or (None, None)
-    yield (
-        f"{BEFORE}-{AFTER}/{name}",
-        _with_bounds(-facts.difference, None if high is None else -high, None if low is None else -low),
-    )
+    high, low = (None if bound is None else -bound for bound in facts.difference_bounds or (None, None))
+    yield f"{BEFORE}-{AFTER}/{name}", _with_bounds(-facts.difference, low, high)
     if facts.against_control is not None:
         value, low, high = facts.against_control
         if value is not None:
@@ -198,11 +202,3 @@ def _with_bounds(value: float, low: float | None, high: float | None) -> StoredF
         return StoredFigure([value], [None])
     wider = float(ndtri(0.975) / ndtri(0.95))
     return StoredFigure([value], [[value - wider * (value - low), value + wider * (high - value)]])
-
-
-def _label(entry: Mapping[str, Any]) -> str:
-    return str(entry.get("as", entry["suite"]))
-
-
-def _options(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in _OF_AN_ENTRY}

@@ -13,7 +13,7 @@ from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias import load_model
 from pytest_genderbias.mitigation import MitigationRun, judge_reduction, make_method, make_recipe, mitigate
-from pytest_genderbias.mitigation.harness.retraining import retrained_heads
+from pytest_genderbias.mitigation.harness.retraining import new_heads
 from pytest_genderbias.recipes.heads import is_of_head
 
 
@@ -61,7 +61,7 @@ def test_the_encoder_stays_and_the_head_is_new(base, recipe, tmp_path):
         progress=progress,
     )
     shown.clear()
-    with retrained_heads(run) as again:
+    with new_heads(run) as again:
         for side in ("before", "after"):
             for (was,), (now,) in zip(run.models(side), again.models(side), strict=True):
                 network = load_model(now, device="cpu").backend.network
@@ -69,7 +69,7 @@ def test_the_encoder_stays_and_the_head_is_new(base, recipe, tmp_path):
                 changed = {name for name in one if not torch.equal(one[name], other[name])}
                 assert changed and all(is_of_head(network, name) for name in changed)
     assert shown == ["new head of classification, seed 0", "new head of classification, seed 1"] * 2
-    with retrained_heads(run) as found:
+    with new_heads(run) as found:
         assert found.models("after") == again.models("after")
     assert len(shown) == 4, "what is there is trained no more"
 
@@ -86,7 +86,7 @@ def test_the_vocabulary_head_of_a_masked_model_is_new(tmp_path):
     corpus.write_text("".join(f"{'the doctor ate a bagel ' * 12}number {i} .\n\n" for i in range(40)))
     recipe = make_recipe("masked-lm", corpus=str(corpus), steps=2, batch_size=2, max_length=16)
     run = MitigationRun(str(save_checkpoint("bert", tmp_path / "other", seed=1)), path, recipe=recipe)
-    with retrained_heads(run) as again:
+    with new_heads(run) as again:
         folder = again.folder
         one, other = weights(path), weights(again.after[0])
         changed = {name for name in one if name in other and not torch.equal(one[name], other[name])}
