@@ -14,7 +14,7 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.mitigation.harness.run import share_trainings
 from pytest_genderbias.papers.claims import judge_claims
 from pytest_genderbias.papers.config import PAPER, PaperConfig, Table, load_paper, load_table, paper_names
-from pytest_genderbias.papers.places import Places, StoredRun, packaged_results, read_runs
+from pytest_genderbias.papers.places import Places, packaged_results, read_runs
 from pytest_genderbias.papers.shown import check_run, make_runs, pages, short_verdict, table_text
 from pytest_genderbias.text.columns import columns, paragraph
 
@@ -50,18 +50,17 @@ def carry_out(values: Mapping[str, Any]) -> int:
             failed = make_runs(paper, names, values["scale"], _places(values), results, print_lines)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("the same command goes on with what is not complete") from None
-    runs = _by_run(read_runs(results), values["scale"])
+    stored, before = read_runs(results).items(), "paper-" if values["scale"] == PAPER else ""
+    runs = {name.removeprefix(before): run for name, run in stored if run.scale == values["scale"]}
     if values["table"]:
         print_lines(table_text(paper, tables[0], runs, width))
         if not values["runs"] and any(values["scale"] in paper.runs[name].scales for name in names if name not in runs):
-            print_lines(f"\nTo make its runs: {_command(paper, tables[0], values['scale'])}")
+            of_scale = f" --scale={PAPER}" if values["scale"] == PAPER else ""
+            command = f"genderbias paper {paper.name} {tables[0].name} --data=DIR --runs=DIR{of_scale}"
+            print_lines(f"\nTo make its runs: {command}")
     else:
-        print_lines(
-            columns(
-                [(table.name, short_verdict(paper, table, judge_claims(table, runs)), table.title) for table in tables],
-                width,
-            )
-        )
+        verdicts = [short_verdict(paper, table, judge_claims(table, runs)) for table in tables]
+        print_lines(columns([(t.name, v, t.title) for t, v in zip(tables, verdicts, strict=True)], width))
     return 1 if failed else 0
 
 
@@ -127,18 +126,3 @@ def _to_fetch(paper: PaperConfig, names: Iterable[str]) -> str:
     fetched = list(dict.fromkeys(what for run in runs for what in run.fetch))
     hours = sum(run.gpu_hours or 0 for run in runs)
     return f"The paper's scale: about {hours:,.0f} GPU hours. To fetch: {'; '.join(fetched) or 'nothing'}."
-
-
-def _command(paper: PaperConfig, table: Table, scale: str) -> str:
-    """Return the command that makes the runs of a table."""
-    of_scale = f" --scale={PAPER}" if scale == PAPER else ""
-    return f"genderbias paper {paper.name} {table.name} --data=DIR --runs=DIR{of_scale}"
-
-
-def _by_run(stored: dict[str, StoredRun], scale: str) -> dict[str, StoredRun]:
-    """Return results of a scale by the name of the run."""
-    return {
-        name.removeprefix("paper-") if scale == PAPER else name: run
-        for name, run in stored.items()
-        if run.scale == scale
-    }

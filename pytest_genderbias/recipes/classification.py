@@ -154,8 +154,7 @@ class ClassifierTuning(FineTuning):
         return some_rows(train, self.max_rows), out
 
     def _read(self, paths: Sequence[Path]) -> list[Row]:
-        several = len(paths) > 1
-        return [row for path in paths for row in self._rows_of(path, f"{path.name}:" if several else "")]
+        return [row for path in paths for row in self._rows_of(path, f"{path.name}:" if len(paths) > 1 else "")]
 
     def _rows_of(self, path: Path, prefix: str) -> Iterator[Row]:
         """Yield the rows of a table, with a prefix before their ids."""
@@ -165,11 +164,7 @@ class ClassifierTuning(FineTuning):
                 text, label = read_text(path, row, columns[0]), read_name(path, row, columns[1])
                 yield {"id": f"{prefix}{number}", "text": text, "label": label}
             return
-        options = {
-            "text_column": self.text_column,
-            "label_column": self.label_column,
-            "group_column": self.group_column,
-        }
+        options = {name: vars(self)[name] for name in ("text_column", "label_column", "group_column")}
         table = read_table(path, options, any_group=True)
         for row_id, text, label, group, name in zip(
             table.ids, table.texts, table.labels, table.groups, table.names, strict=True
@@ -192,10 +187,11 @@ class ClassifierTuning(FineTuning):
         return True
 
     def _written(self, folder: str | Path, what: str, rows: Sequence[Row]) -> Path:
-        """Write rows for the suite to a file whose name has their digest."""
+        """Write rows for the suite as JSON lines to a file whose name has their digest; it is never incomplete."""
         content = [{("group" if key == "gender" else key): value for key, value in row.items()} for row in rows]
-        digest = hashlib.sha256(repr(content).encode()).hexdigest()[:12]
-        return write_rows(Path(folder) / f"{what}-{digest}.jsonl", content)
+        path = Path(folder) / f"{what}-{hashlib.sha256(repr(content).encode()).hexdigest()[:12]}.jsonl"
+        write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in content).encode())
+        return path
 
 
 def hold_out(rows: Sequence[Row], keys: Sequence[str], share: float) -> tuple[list[Row], list[Row]]:
@@ -255,12 +251,6 @@ def some_rows(rows: Sequence[Row], most: int | None) -> list[Row]:
         return list(rows)
     sample = np.sort(np.random.default_rng(_SAMPLE).permutation(len(rows))[:most])
     return [rows[i] for i in sample]
-
-
-def write_rows(path: Path, rows: Sequence[Row]) -> Path:
-    """Write rows as JSON lines in one step, so that the file is never incomplete, and return the path."""
-    write_whole(path, "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows).encode())
-    return path
 
 
 def _cells(rows: Sequence[Row], keys: Sequence[str]) -> dict[tuple[str, ...], list[int]]:

@@ -115,7 +115,16 @@ class CoreferenceTuning(TrainingSettings):
                 f"{model.name} {kind}, and the vectors of mentions need the text on both sides; give a masked LM or an"
                 " encoder"
             )
-        network = copied(model.backend.network) if model.network_class == _SCORER else self._scorer(model, seed)
+        from pytest_genderbias.recipes.networks import mention_scorers as ours
+
+        ours.register()
+        if model.network_class == _SCORER:
+            network = copied(model.backend.network)
+        else:
+            settings: dict[str, Any] = {"head_size": self.head_size, "dropout": self.dropout}
+            network = on_encoder(
+                model, seed, lambda encoder: ours.SpanCoreferenceModel(ours.SpanCoreferenceConfig(encoder, **settings))
+            )
         frozen_parameters(network, self.freeze)
         return as_scorer(model, network)
 
@@ -170,18 +179,6 @@ class CoreferenceTuning(TrainingSettings):
     def _require_own(self, model: Model) -> None:
         if model.network_class != _SCORER:
             raise NotApplicableError(f"{model.name} is {model.role.text} without a span scorer; start() adds one")
-
-    def _scorer(self, model: Model, seed: int) -> SpanCoreferenceModel:
-        """Return the encoder of a network with a span scorer that is initialised from the seed."""
-        from pytest_genderbias.recipes.networks.mention_scorers import (
-            SpanCoreferenceConfig,
-            SpanCoreferenceModel,
-            register,
-        )
-
-        register()
-        settings: dict[str, Any] = {"head_size": self.head_size, "dropout": self.dropout}
-        return on_encoder(model, seed, lambda encoder: SpanCoreferenceModel(SpanCoreferenceConfig(encoder, **settings)))
 
     @cached_property
     def _parts(self) -> SplitRows:
@@ -358,34 +355,28 @@ def make_row(
 def _gap_row(example: GapExample) -> Row:
     names = zip(example.candidates, example.labels, strict=True)
     mentions = [(span, 0 if label else 1 + number) for number, (span, label) in enumerate(names)]
-
-    def has_pronoun(first: Span, second: Span) -> bool:
-        return example.pronoun in (first, second)
-
-    return make_row(example.text, [(example.pronoun, 0), *mentions], has_pronoun, example.text)
+    pronoun = example.pronoun
+    return make_row(example.text, [(pronoun, 0), *mentions], lambda *pair: pronoun in pair, example.text)
 
 
 def _winobias_row(sentence: WinoBiasSentence) -> Row:
     professions, pronoun = {sentence.gold, sentence.other}, sentence.pronouns[0]
     mentions = [(sentence.gold, 0), (sentence.other, 1), *((span, 0) for span in sentence.pronouns)]
-
-    def is_profession_with_pronoun(first: Span, second: Span) -> bool:
-        return pronoun in (first, second) and not professions.isdisjoint((first, second))
-
     document = " and ".join(sorted(sentence.professions))
-    return make_row(sentence.text, mentions, is_profession_with_pronoun, document)
+    return make_row(
+        sentence.text, mentions, lambda *pair: pronoun in pair and not professions.isdisjoint(pair), document
+    )
 
 
 def _conll_row(document: Document) -> Row | None:
-    """Return a document as a row, or ``None`` if it has no mentions."""
+    """Return a document as a row, or ``None`` if it has no mentions. Mentions of one sentence are pairs."""
     mentions = [(span, number) for number, cluster in enumerate(document.clusters) for span in cluster]
     ends = [end for _, end in document.sentences]
-
-    def in_one_sentence(first: Span, second: Span) -> bool:
-        return bool(np.searchsorted(ends, first[1]) == np.searchsorted(ends, second[1]))
-
     name = document.id.partition(";")[0]
-    return make_row(document.text, mentions, in_one_sentence, name) if mentions else None
+    row = make_row(
+        document.text, mentions, lambda *pair: len(set(np.searchsorted(ends, [end for _, end in pair]))) == 1, name
+    )
+    return row if mentions else None
 
 
 def _refuse_unfit(source: Path, rows: Sequence[Row]) -> None:

@@ -24,7 +24,6 @@ from pytest_genderbias.text.schema import Count, Positive, Share
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pytest_genderbias.recipes.networks.mention_scorers import EdgeProbingModel
 
 _SAVED_EVERY = 500  #: steps
 _WITH_HEAD = "EdgeProbingModel"  #: class of the networks that this recipe trains
@@ -81,8 +80,12 @@ class EdgeProbing(TrainingSettings):
         model = trainable(model)
         if model.backend.network.config.is_encoder_decoder:
             raise NotApplicableError(f"{model.name} has an encoder and a decoder; a head is trained on an encoder")
-        network = copied(model.backend.network) if model.network_class == _WITH_HEAD else _probing(model, seed)
-        return as_scorer(model, network)
+        from pytest_genderbias.recipes.networks.mention_scorers import EdgeProbingConfig, EdgeProbingModel, register
+
+        if model.network_class == _WITH_HEAD:
+            return as_scorer(model, copied(model.backend.network))
+        register()
+        return as_scorer(model, on_encoder(model, seed, lambda encoder: EdgeProbingModel(EdgeProbingConfig(encoder))))
 
     def _prepared(self, model: Model, rows: Sequence[Row], seed: int, training: Training) -> Prepared:
         """Return what the Trainer is given; the encoder is frozen for any ``freeze``.
@@ -176,11 +179,3 @@ def _cases(rows: Sequence[Row]) -> TextCases:
         "document": np.asarray([row["document"] for row in rows], dtype=np.int64),
     }
     return TextCases(texts, spans, facts)
-
-
-def _probing(model: Model, seed: int) -> EdgeProbingModel:
-    """Return the encoder of a network with a head that is initialised from the seed."""
-    from pytest_genderbias.recipes.networks.mention_scorers import EdgeProbingConfig, EdgeProbingModel, register
-
-    register()
-    return on_encoder(model, seed, lambda encoder: EdgeProbingModel(EdgeProbingConfig(encoder)))

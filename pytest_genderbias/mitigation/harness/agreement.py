@@ -18,7 +18,7 @@ from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
-from pytest_genderbias.text.printable import markdown_table
+from pytest_genderbias.text.printable import markdown_table, refuse_unknown_name
 
 NO_METHOD = "none"  #: the method of the models before a mitigation
 OWN_HEAD, NEW_HEAD = "before retraining", "after retraining"
@@ -138,22 +138,19 @@ class AgreementStudy(Stored):
             f" {', '.join(measured) or 'none'}"
         )
 
-    def without(self, method: str, *, resamples: int = RESAMPLES, seed: int = 0) -> AgreementStudy:
+    def without(self, method: str) -> AgreementStudy:
         """Return the study of the points of all other methods, for the question whether one method makes the agreement.
 
         Args:
             method: the method that is left out; ``none`` leaves out the models before a mitigation.
-            resamples: number of resamples for the bounds.
-            seed: seed of the resamples.
 
         Raises:
             UnknownNameError: no point is of this method.
         """
         methods = dict.fromkeys(point.method for point in self.points)
-        if method not in methods:
-            raise UnknownNameError(f"no point is of the method {method!r}; there are {', '.join(methods)}")
+        refuse_unknown_name(method, methods, f"no point is of the method {method!r}", "there are")
         rest = AgreementStudy(tuple(point for point in self.points if point.method != method), ())
-        rows = (_row(rest, row.intrinsic, row.extrinsic, row.head, resamples, seed) for row in self.rows)
+        rows = (_row(rest, row.intrinsic, row.extrinsic, row.head) for row in self.rows)
         return AgreementStudy(rest.points, tuple(rows))
 
     def pairs(self, intrinsic: str, extrinsic: str, head: str = OWN_HEAD) -> list[tuple[AgreementPoint, float, float]]:
@@ -335,7 +332,9 @@ def _is_significant(point: AgreementPoint, intrinsic: str) -> bool:
     return p is not None and p < LEVEL
 
 
-def _row(study: AgreementStudy, intrinsic: str, extrinsic: str, head: str, resamples: int, seed: int) -> AgreementRow:
+def _row(
+    study: AgreementStudy, intrinsic: str, extrinsic: str, head: str, resamples: int = RESAMPLES, seed: int = 0
+) -> AgreementRow:
     """Return the agreement of two figures, or the reason why it is undefined."""
     pairs = study.pairs(intrinsic, extrinsic, head)
     insignificant = sum(not _is_significant(point, intrinsic) for point in study.points)

@@ -23,7 +23,7 @@ from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, search_plan, seeds_to_try
 from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
 from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
-from pytest_genderbias.mitigation.methods.base import Method, Together
+from pytest_genderbias.mitigation.methods.base import Method, parts_of, together
 from pytest_genderbias.mitigation.methods.registry import (
     METHODS,
     RECIPES,
@@ -323,7 +323,7 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
         settings = _known_settings(part, "method", METHODS)
         with _located(part):
             parts.append(make_method(part["name"], **settings))
-    method = parts[0] if len(parts) == 1 else Together(tuple(parts))
+    method = together(parts)
     recipe, arguments = (None, {}) if entry.recipe is None else _make_recipe(_parts(at, "recipe")[0], data_folder)
     if recipe is None and method.trains:
         raise at.error_at("method", f"{method.name} takes part in a training: add a 'recipe'")
@@ -382,8 +382,7 @@ def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, lo
         "name": item.name,
     }
     of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.points)}"
-    method = mitigation.method
-    methods = "+".join(part.name for part in (method.methods if isinstance(method, Together) else (method,)))
+    methods = "+".join(part.name for part in parts_of(mitigation.method))
     label = item.name or f"{methods}{of_grid}.{subject.suite.name}"
     name = f"{label}.{subject.statistic}.by_{item.by:g}"
     arguments |= {key: vars(item)[key] for key in ("back", "overshoot") if vars(item)[key] is not None}

@@ -31,7 +31,7 @@ from pytest_genderbias.gates.choice import (
 from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.run import SEEDS, MitigationRun, mitigate, mitigation_errors, seeds_of
-from pytest_genderbias.mitigation.methods.base import Method, Together
+from pytest_genderbias.mitigation.methods.base import Method, parts_of, together
 from pytest_genderbias.mitigation.methods.registry import (
     SomeMethod,
     SomeRecipe,
@@ -119,13 +119,11 @@ def grid_points(method: Method, recipe: Recipe | None, grid: Grid) -> tuple[Grid
         SettingError: as :func:`combinations`; a part has another name, occurs twice, or has no such setting; or a value
             does not fit. The message begins with the setting.
     """
-    methods = method.methods if isinstance(method, Together) else (method,)
     made = []
     for point in combinations(grid):
-        _check_parts([part.name for part in methods], recipe, point)
-        changed = tuple(_with_settings(part, "method", point) for part in methods)
-        at = None if recipe is None else _with_settings(recipe, "recipe", point)
-        made.append(GridPoint(point, changed[0] if len(changed) == 1 else Together(changed), at))
+        _check_parts([part.name for part in parts_of(method)], recipe, point)
+        changed = together([_with_settings(part, "method", point) for part in parts_of(method)])
+        made.append(GridPoint(point, changed, None if recipe is None else _with_settings(recipe, "recipe", point)))
     return tuple(made)
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
+from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import LOG, HistoryEntry, WatchedTrainings, check_every
@@ -23,7 +23,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.printable import format_mean, markdown_table
+from pytest_genderbias.text.printable import format_mean, markdown_table, refuse_unknown_name
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -89,12 +89,9 @@ class Growth(Stored):
         Raises:
             UnknownNameError: there is no such side or figure.
         """
-        name = figure or self.main
-        if side not in self.histories:
-            raise UnknownNameError(f"there is no side {side!r}; there are {', '.join(self.histories)}")
-        if name not in (*self.statistics, *self.tasks, LOSS):
-            known = ", ".join((*self.statistics, *self.tasks, LOSS))
-            raise UnknownNameError(f"{name!r} was not measured along the trainings; there are {known}")
+        name, known = figure or self.main, (*self.statistics, *self.tasks, LOSS)
+        refuse_unknown_name(side, self.histories, f"there is no side {side!r}", "there are")
+        refuse_unknown_name(name, known, f"{name!r} was not measured along the trainings", "there are")
         by_seed = [{self._place(entry, history): entry for entry in history} for history in self.histories[side]]
         places = sorted({place for entries in by_seed for place in entries})
         return {

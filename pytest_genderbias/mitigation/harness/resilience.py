@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.escaping import print_lines
@@ -32,7 +32,6 @@ from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import parse_value
 from pytest_genderbias.text.printable import format_decimals, markdown_table, refuse_unknown_name
 
-K = TypeVar("K")
 Frozen = str | int
 ALL = "all"
 
@@ -66,11 +65,11 @@ class Resilience(Stored):
 
     def along_steps(self, side: str, statistic: str | None = None) -> dict[int, float | None]:
         """Return the values of a statistic by steps, of one side."""
-        return self._curve(self.by_step[side], statistic)
+        return {step: self._value(entry, self._known(statistic)) for step, entry in self.by_step[side].items()}
 
     def along_frozen(self, side: str, statistic: str | None = None) -> dict[Frozen, float | None]:
         """Return the values of a statistic by the frozen part, of one side."""
-        return self._curve(self.by_frozen[side], statistic)
+        return {part: self._value(entry, self._known(statistic)) for part, entry in self.by_frozen[side].items()}
 
     def table(self, statistic: str | None = None) -> str:
         """Return a markdown table with steps, frozen part, the statistic of each side, and its performance on the task.
@@ -90,10 +89,10 @@ class Resilience(Stored):
         ]  # a statistic may be called the same
         rows = []
         for steps, frozen, entries in self._points():
-            values = [entry["values"].get(f"{self.suite}/{name}") for entry in entries]
+            values = [self._value(entry, name) for entry in entries]
             row = [str(steps), frozen, *map(format_decimals, values)]
             if compared:
-                row.append(self._reduction(name, dict(zip(sides, values, strict=True))))
+                row.append(self._reduction(name, *(values[sides.index(side)] for side in (BEFORE, AFTER))))
             row += [format_decimals(entry["performance"].get(task)) for task in tasks for entry in entries]
             rows.append(row)
         return markdown_table(headers, rows, [i for i in range(len(headers)) if i != 1])
@@ -112,16 +111,14 @@ class Resilience(Stored):
                 points.append((entries[0]["step"], _in_words(frozen), entries))
         return points
 
-    def _reduction(self, name: str, values: Mapping[str, float | None]) -> str:
-        before, after = values[BEFORE], values[AFTER]
+    def _reduction(self, name: str, before: float | None, after: float | None) -> str:
         if before is None or after is None:
             return "-"
         distances = [self.statistics[name].distance(value) for value in (before, after)]
         return f"{100 * (1 - distances[1] / distances[0]):.0f} %" if distances[0] > 0 else "-"
 
-    def _curve(self, entries: Mapping[K, HistoryEntry], statistic: str | None) -> dict[K, float | None]:
-        name = self._known(statistic)
-        return {key: entry["values"].get(f"{self.suite}/{name}") for key, entry in entries.items()}
+    def _value(self, entry: HistoryEntry, name: str) -> float | None:
+        return entry["values"].get(f"{self.suite}/{name}")
 
     def _known(self, statistic: str | None) -> str:
         name = statistic or self.main
@@ -183,6 +180,7 @@ def resilience(
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
         measured_on = {**suite_settings(task, suite, home, settings), **settings}
         tuned = WatchedTrainings(task, suite, home, progress, measured_on)
+        how = {"seed": seed, "max_steps": max_steps}
         starts = {side: task.start(model, seed) for side, model in sides.items()}
         parts = _frozen_parts(frozen, starts)
         for start in starts.values():
@@ -198,26 +196,21 @@ def resilience(
                 with shown_training(progress, label, watch, freeze=part, max_steps=max_steps) as training:
                     task.train(starts[side], rows, seed, run, training)
 
-            known = {
-                "model": known_by(sides[side]),
-                "frozen": part,
-                "steps": measured,
-                "seed": seed,
-                "max_steps": max_steps,
-            }
+            known = {"model": known_by(sides[side]), "frozen": part, "steps": measured, **how}
             return tuned.history(f"resilience-{task.name}-{part}-{seed}", known, train)
 
         trainings = dict.fromkeys([*([NOTHING] if along else []), *([ENCODER] if 0 in steps else []), *parts])
         histories = {side: {part: history(side, part) for part in trainings} for side in sides}
-    by_step = {side: _by_step(of_side, 0 in steps, bool(along)) for side, of_side in histories.items()}
+    by_step = {
+        side: {
+            **({0: of_side[ENCODER][-1]} if 0 in steps else {}),
+            **({entry["step"]: entry for entry in of_side[NOTHING]} if along else {}),
+        }
+        for side, of_side in histories.items()
+    }
     by_frozen = {side: {part: of_side[part][-1] for part in parts} for side, of_side in histories.items()}
     options = {name: str(value) for name, value in settings.items()}
-    what = {
-        "recipe": {"recipe": task.name, **task.settings()},
-        "seed": seed,
-        "max_steps": max_steps,
-        "settings": options,
-    }
+    what = {"recipe": {"recipe": task.name, **task.settings()}, **how, "settings": options}
     return Resilience(suite.name, suite.family.plain_statistics(), by_step, by_frozen, what)
 
 
@@ -237,30 +230,16 @@ def _task(models: MitigationRun | Mapping[str, str | Model], recipe: Recipe | No
     return task
 
 
-def _by_step(
-    histories: Mapping[Frozen, Sequence[HistoryEntry]], at_start: bool, along: bool
-) -> dict[int, HistoryEntry]:
-    """Return the entries of a model by steps: 0 is the training with a frozen encoder."""
-    entries = {entry["step"]: entry for entry in histories[NOTHING]} if along else {}
-    return {0: histories[ENCODER][-1], **entries} if at_start else entries
-
-
 def _sides(models: MitigationRun | Mapping[str, str | Model], seed: int) -> dict[str, Model]:
-    """Return the models to tune, by side."""
-    if isinstance(models, MitigationRun):
-        place = _place(models, seed)
-        return {side: models.open(models.models(side)[place][0]) for side in (BEFORE, AFTER)}
-    runner = Runner()
-    return {side: runner.open(model) for side, model in models.items()}
-
-
-def _place(run: MitigationRun, seed: int) -> int:
-    """Return the index of a seed among those of a run; a run with one seed serves for any."""
-    if len(run.seeds) == 1:
-        return 0
-    if seed not in run.seeds:
-        raise SettingError(f"the run has models of the seeds {', '.join(map(str, run.seeds))}, not of seed {seed}")
-    return list(run.seeds).index(seed)
+    """Return the models to tune, by side; a run with one seed serves for any."""
+    if not isinstance(models, MitigationRun):
+        runner = Runner()
+        return {side: runner.open(model) for side, model in models.items()}
+    seeds = list(models.seeds)
+    if len(seeds) > 1 and seed not in seeds:
+        raise SettingError(f"the run has models of the seeds {', '.join(map(str, seeds))}, not of seed {seed}")
+    place = seeds.index(seed) if len(seeds) > 1 else 0
+    return {side: models.open(models.models(side)[place][0]) for side in (BEFORE, AFTER)}
 
 
 def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -> list[Frozen]:

@@ -260,7 +260,7 @@ def mitigate(
     if controls is not None and controls < 0:
         raise SettingError(f"controls is a whole number of at least 0, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
-    workshop = _Workshop(runner, base, recipe, Path(folder) if folder is not None else None, progress)
+    workshop = _Workshop(runner, base, recipe, folder, progress)
     try:
         with on_device(runner.models.settings.device):
             made = [_models_of_seed(workshop, method, seed, count, trains) for seed in restarts]
@@ -307,32 +307,30 @@ def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, 
     start = time.perf_counter()
     after = make(method)
     seconds = time.perf_counter() - start
-    if not count:
-        return before, after, [], seconds
-    if method.control(0) is not None:
+    if count and method.control(0) is not None:
         controls = [method.control(repeat + seed * count) or plain for repeat in range(count)]
-        return before, after, [make(control) for control in controls], seconds
-    control = [workshop.make(plain, seed)] if trains and not makes_task else []
-    return before, after, control, seconds
+    else:
+        controls = [plain] if count and trains and not makes_task else []
+    return before, after, [make(control) for control in controls], seconds
 
 
 class _Workshop:
     """Makes models by a recipe and a method, each once, in a folder that keeps them."""
 
     def __init__(
-        self, runner: Runner, base: Model | None, recipe: Recipe | None, folder: Path | None, progress: bool | Progress
+        self,
+        runner: Runner,
+        base: Model | None,
+        recipe: Recipe | None,
+        folder: str | Path | None,
+        progress: bool | Progress,
     ) -> None:
         self.runner, self.base, self.recipe, self.progress = runner, base, recipe, progress
-        self._permanent_folder = folder
-
-    @cached_property
-    def folder(self) -> Path:
-        """Folder of the trainings: the caller's, or a temporary one that is removed with this object."""
-        if self._permanent_folder is not None:
-            self._permanent_folder.mkdir(parents=True, exist_ok=True)
-            return self._permanent_folder
-        self._temporary = tempfile.TemporaryDirectory(prefix="genderbias-")
-        return Path(self._temporary.name)
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="genderbias-")  # goes with this object
+            folder = self._temporary.name
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     @cached_property
     def rows(self) -> list[Row]:

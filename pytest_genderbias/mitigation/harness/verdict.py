@@ -79,32 +79,21 @@ def control_in_words(run: MitigationRun) -> str:
     return f"{what}, mean of {count}" + (" a seed" if len(run.seeds) > 1 else "") if count > 1 else what
 
 
-def share_in_words(reduction: Reduction, figures: SideValues) -> str:
-    """Return a line on the share of the distance from neutral that is removed."""
-    excess = reduction.excess
+def share_in_words(reduction: Reduction, figures: SideValues) -> tuple[str, str]:
+    """Return a line on the share of the distance from neutral that is removed, and the same in a few words."""
+    excess, change = reduction.excess, f"  {change_in_words(reduction.share)}"
+    distance = f"distance from neutral {' -> '.join(format_number(figures.distance_of(s)) for s in (BEFORE, AFTER))}"
     if not excess.items:
         as_is = "" if np.isfinite(excess.high) else ", which decides nothing"
-        return (
-            f"  {change_in_words(reduction.share)}, compared as it is, with no bound for others{as_is}: {excess.method}"
-        )
-    low, high = (
-        f"no {what} one" if x is None else format_share(x)
-        for x, what in ((reduction.low, "lower"), (reduction.high, "upper"))
+        line = f"{change}, compared as it is, with no bound for others{as_is}: {excess.method}"
+        return line, f"{distance}, compared as it is"
+    low, high = (None if bound is None else format_share(bound) for bound in (reduction.low, reduction.high))
+    line = (
+        f"{change}: one-sided 95 % bounds of the share {low or 'no lower one'} and {high or 'no upper one'}, over"
+        f" {excess.over} ({excess.items} of them; {excess.method});"
+        f" {distance}"
     )
-    return (
-        f"  {change_in_words(reduction.share)}: one-sided 95 % bounds of the share {low} and {high}, over {excess.over}"
-        f" ({excess.items} of them; {excess.method}); distance from neutral"
-        f" {format_number(figures.distance_of(BEFORE))} -> {format_number(figures.distance_of(AFTER))}"
-    )
-
-
-def share_in_brief(reduction: Reduction, figures: SideValues) -> str:
-    """Return the same in a few words."""
-    distances = " -> ".join(format_number(figures.distance_of(side)) for side in (BEFORE, AFTER))
-    low, high = ("none" if x is None else format_share(x) for x in (reduction.low, reduction.high))
-    if not reduction.excess.items:
-        return f"distance from neutral {distances}, compared as it is"
-    return f"distance from neutral {distances}; the share is {low} to {high} (95 %) over {reduction.excess.over}"
+    return line, f"{distance}; the share is {low or 'none'} to {high or 'none'} (95 %) over {excess.over}"
 
 
 def bounds_in_words(difference: Difference, low: str, high: str, over: str) -> str:
@@ -283,6 +272,7 @@ class _Part:
     lines: Sequence[str] = ()
     settled_by: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
+    budget: Mapping[str, object] = field(default_factory=dict)
     reduction: Reduction | None = None
     brief: str = ""
 
@@ -303,7 +293,8 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
         return _Part(NOT_REDUCED, f"{moved}: {nothing}", facts=facts)
     reduction = figures.reduction(AFTER, BEFORE, by)
     verdict = _verdict_on(reduction.excess, FLOAT_NOISE * before, strict=by == 0)
-    lines = [share_in_words(reduction, figures)]
+    line, brief = share_in_words(reduction, figures)
+    lines = [line]
     facts |= {
         "reduction": reduction.share,
         "reduction_bounds": [reduction.low, reduction.high],
@@ -332,7 +323,7 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
         verdict = min(verdict, of_control, key=_ORDER.index)
     least = f"at least {format_share(by)}" if by else "any reduction"
     text = f"{moved}, {change_in_words(reduction.share)} ({least} is asked){against}"
-    return _Part(verdict, text, lines, settled, facts, reduction, share_in_brief(reduction, figures))
+    return _Part(verdict, text, lines, settled, facts, {}, reduction, brief)
 
 
 def _nothing_to_reduce(case: MeasuredRun, figures: SideValues) -> str:
@@ -421,7 +412,7 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
         lost = not higher and least[BEFORE] > 0
         left = "nothing of it is left" + ("" if now <= 0 else " with one of the seeds")
         why = left if lost else f"there is no ratio to {format_number(least[BEFORE])}"
-        return _Part(TASK_LOST if lost else NO_VALUE, f"{moved}: {why}", facts={"budget": {name: facts}})
+        return _Part(TASK_LOST if lost else NO_VALUE, f"{moved}: {why}", budget={name: facts})
     positive = {
         side: values for side, values in figures.values.items() if least[side] > 0
     }  # a control may have no ratio
@@ -454,7 +445,7 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
         )
         wider = f", or a budget of {np.ceil(100 * high) / 100:g}" if np.isfinite(high) else ""
         settled = settled_by(over, None) + wider
-    return _Part(verdict, "" if verdict == REDUCED else text, lines, settled, {"budget": {name: facts}})
+    return _Part(verdict, "" if verdict == REDUCED else text, lines, settled, budget={name: facts})
 
 
 def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object], reduced: bool) -> _Part:
@@ -525,10 +516,9 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Judgeme
     tried = case.run.tried
     text = "; ".join([*(part.text for part in ordered if part.text), *([] if tried is None else [tried.in_words()])])
     facts: dict[str, object] = {} if tried is None else {"grid": tried.to_dict()}
+    facts["budget"] = {name: of_figure for part in parts for name, of_figure in part.budget.items()}
     for part in parts:
-        for key, value in part.facts.items():
-            known = facts.get(key)
-            facts[key] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+        facts |= part.facts
     facts |= {"seeds": list(case.run.seeds), "over": "", "what": case.run.what, "seconds": case.run.seconds}
     interval, difference, over = None, None, ""
     if share.reduction is not None:

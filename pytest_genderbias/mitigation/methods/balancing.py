@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BiasWarning, NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, cell_of
@@ -66,17 +65,14 @@ def balance(rows: Sequence[Row], label: str, group: str, how: str = SUBSAMPLE, s
             continue
         sizes = [len(members) for members in by_group.values()]
         size = min(sizes) if how == SUBSAMPLE else max(sizes)
-        for members in by_group.values():
-            times[members] = _times(len(members), size, rng)
+        for members in by_group.values():  # each row equally often, and once more for some
+            times[members] = size // len(members)
+            times[rng.permutation(members)[: size % len(members)]] += 1
     if left:
-        warnings.warn(_unbalanced(left, len(cells)), BiasWarning, stacklevel=2)
+        names = ", ".join(map(str, left[:5])) + (" ..." if len(left) > 5 else "")
+        stay = f"{len(left)} of {len(cells)} classes stay unbalanced, because they lack a group: {names}"
+        warnings.warn(stay, BiasWarning, stacklevel=2)
     return [row for row, n in zip(rows, times, strict=True) for _ in range(n)]
-
-
-def _unbalanced(left: Sequence[object], classes: int) -> str:
-    """Return the warning that some of the classes stay as they are."""
-    names = ", ".join(map(str, left[:5])) + (" ..." if len(left) > 5 else "")
-    return f"{len(left)} of {classes} classes stay unbalanced, because they lack a group: {names}"
 
 
 @dataclass(frozen=True)
@@ -113,10 +109,3 @@ def _cells(rows: Sequence[Row], label: str, group: str) -> Cells:
         kind, value = cell_of(row, label, number), cell_of(row, group, number)
         cells.setdefault(kind, {}).setdefault(value, []).append(number)
     return cells
-
-
-def _times(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return how often each of n rows is taken to give ``size`` rows: equally often, and once more for some."""
-    times = np.full(n, size // n, dtype=np.int64)
-    times[rng.permutation(n)[: size % n]] += 1
-    return times

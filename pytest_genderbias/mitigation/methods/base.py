@@ -183,7 +183,7 @@ class Method:
 
     def __and__(self, other: Method) -> Method:
         """Return a method that applies this one and then the other."""
-        return Together((*_parts(self), *_parts(other)))
+        return Together((*parts_of(self), *parts_of(other)))
 
 
 @dataclass(frozen=True)
@@ -236,5 +236,11 @@ def _existing_file(value: object) -> Path | None:
     return path if path is not None and is_regular(path) else None
 
 
-def _parts(method: Method) -> tuple[Method, ...]:
+def parts_of(method: Method) -> tuple[Method, ...]:
+    """Return the methods that a method applies: several, or itself."""
     return method.methods if isinstance(method, Together) else (method,)
+
+
+def together(methods: Sequence[Method]) -> Method:
+    """Return a method that applies several; one method alone has its own name, and its own key of its trainings."""
+    return methods[0] if len(methods) == 1 else Together(tuple(methods))

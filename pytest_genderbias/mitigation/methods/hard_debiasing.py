@@ -208,11 +208,8 @@ class HardDebiasing(Method):
 
     def changes(self, step: Step) -> bool:
         """Return whether the settings use a step: ``before``, ``after``, or both."""
-        if step == "before":
-            return self.when != AFTER_TRAINING
-        if step == "after":
-            return self.when != BEFORE_TRAINING
-        return super().changes(step)
+        uses = {"before": self.when != AFTER_TRAINING, "after": self.when != BEFORE_TRAINING}
+        return uses.get(step, super().changes(step))
 
     def before(self, model: Model, seed: int) -> Model:
         """Debias the model before it is trained."""

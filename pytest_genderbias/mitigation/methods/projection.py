@@ -235,22 +235,13 @@ class Projection(Method):
             read_pairs(self.pairs)
         _word_list(self.words)
 
-    @property
-    def trains(self) -> bool:
-        """Whether the projection applies during training."""
-        return self.when == TRAINING
-
     def changes(self, step: Step) -> bool:
         """Return whether the settings use a step: ``after`` at test, ``before`` at training, and ``hooks`` there for
         input embeddings.
         """
-        if step == "after":
-            return not self.trains
-        if step == "before":
-            return self.trains
-        if step == "hooks":
-            return self.trains and not self.layers
-        return super().changes(step)
+        uses = {"after": self.when == TEST, "before": self.when == TRAINING}
+        uses["hooks"] = uses["before"] and not self.layers
+        return uses.get(step, super().changes(step))
 
     def before(self, model: Model, seed: int) -> Model:
         """Project the model if the projection applies during training."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.base import Method, Together
+from pytest_genderbias.mitigation.methods.base import Method, Together, together
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.text.printable import refuse_unknown_name
 from pytest_genderbias.text.schema import check_setting, field_hints
@@ -103,10 +103,7 @@ def resolve_method(method: SomeMethod) -> Method:
     if isinstance(method, (list, tuple)):
         if not method:
             raise SettingError("a list of methods is empty; name at least one method")
-        methods = tuple(map(resolve_method, method))
-        return (
-            methods[0] if len(methods) == 1 else Together(methods)
-        )  # one method has one name, and one key of its trainings
+        return together([resolve_method(one) for one in method])
     name, settings = _name_and_settings(method, "method")
     return make_method(name, **settings)
 

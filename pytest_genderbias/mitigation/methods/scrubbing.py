@@ -51,12 +51,7 @@ def gender_words() -> frozenset[str]:
 
 
 def scrub(
-    text: str,
-    words: str | Iterable[str] = GENDER,
-    names: str | Iterable[str] | None = NAMES,
-    *,
-    own: str = "",
-    mask: str = MASK,
+    text: str, words: str | Iterable[str] = GENDER, names: str | Iterable[str] | None = NAMES, *, own: str = ""
 ) -> str:
     """Return a text in which first names and gender words are ``_`` (orgad2022, figure 2; De-Arteaga et al. 2019).
 
@@ -73,7 +68,6 @@ def scrub(
         names: the name or path of a word list of first names, or the names; ``None`` scrubs no names.
         own: the full name of the person whom the text is about; its first names (:func:`first_names`) are scrubbed
             wherever they have a capital.
-        mask: the replacement.
 
     Raises:
         SettingError: ``text`` is not a text, or has no spaces between words.
@@ -85,7 +79,7 @@ def scrub(
     'Will _ come? Bill me, _, in June.'
     """
     refuse_uncut([text])
-    return replace_spans(text, _scrubbed(text, _lexicon(_hashable(words), _hashable(names)), own, mask))
+    return replace_spans(text, _scrubbed(text, _lexicon(_hashable(words), _hashable(names)), own))
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,7 @@ class Scrubbing(Method):
         for number, row in enumerate(rows):
             name = row.get(self.own_name)
             own = name if isinstance(name, str) else ""
-            edits = [_scrubbed(text, lexicon, own, MASK) for text in texts_of(row, columns.texts, number)]
+            edits = [_scrubbed(text, lexicon, own) for text in texts_of(row, columns.texts, number)]
             scrubbed.append(edited(row, columns, edits))
         return scrubbed
 
@@ -153,14 +147,11 @@ def _hashable(source: str | Iterable[str] | None) -> str | tuple[str, ...] | Non
     return source if source is None or isinstance(source, str) else tuple(source)
 
 
-def _scrubbed(text: str, lexicon: _Lexicon, own: str, mask: str) -> list[tuple[int, int, str]]:
+def _scrubbed(text: str, lexicon: _Lexicon, own: str) -> list[tuple[int, int, str]]:
     """Return (start, end, mask) for each word to scrub."""
     forms, reach = lexicon.forms, lexicon.reach
-    own_forms = (
-        {form for name in first_names(own) for form in (name, name.upper()) if form in normal_form(text)}
-        if own
-        else set()
-    )
+    names = first_names(own) if own else ()
+    own_forms = {form for name in names for form in (name, name.upper()) if form in normal_form(text)}
     if not own_forms <= forms:
         forms, reach = forms | own_forms, max(reach, reach_of(own_forms))
     spans = []
@@ -168,5 +159,5 @@ def _scrubbed(text: str, lexicon: _Lexicon, own: str, mask: str) -> list[tuple[i
         written = normal_form(text[start:end])
         if written in lexicon.ordinary and written not in own_forms and begins_sentence(text, start):
             continue
-        spans.append((start, end + (written in _TITLES and text[end : end + 1] == "."), mask))
+        spans.append((start, end + (written in _TITLES and text[end : end + 1] == "."), MASK))
     return spans

@@ -179,7 +179,6 @@ def read_names(wordlist: str = "names-us", initials: str | None = None) -> list[
     >>> read_names()[:2], read_names(initials="N-Z")[:2]
     ([('James', 'male'), ('John', 'male')], [('Robert', 'male'), ('William', 'male')])
     """
-    first, last = _letters(initials)
     names = load_wordlist(wordlist)
     for entry in names.entries:
         if not isinstance(entry.attributes.get("group"), str):
@@ -188,18 +187,11 @@ def read_names(wordlist: str = "names-us", initials: str | None = None) -> list[
     pairs = [(e.word, e.attributes["group"]) for e in by_count]
     if initials is None:
         return pairs
-    selected = [(name, group) for name, group in pairs if first <= name[0].upper() <= last]
+    check_setting("initials", Initials, initials)
+    selected = [(name, group) for name, group in pairs if initials[0] <= name[0].upper() <= initials[2]]
     if not selected:
         raise SettingError(f"no name of {wordlist} begins with {initials}; choose a wider range")
     return selected
-
-
-def _letters(initials: str | None) -> tuple[str, str]:
-    """Return the first and the last letter of a range such as ``A-M``."""
-    if initials is None:
-        return "A", "Z"
-    check_setting("initials", Initials, initials)
-    return initials[0], initials[2]
 
 
 def in_case_of(written: str, word: str) -> str:
