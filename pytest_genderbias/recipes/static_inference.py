@@ -5,8 +5,8 @@ on SNLI.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -72,11 +72,15 @@ class StaticInferenceTraining(InferenceTuning):
         return EMBEDDINGS if self.freeze_embeddings and self.freeze == NOTHING else self.freeze
 
     def _network_over(self, vectors: WordVectors, seed: int, name: str) -> Model:
+        """Return a network over the words of the data and of the packaged lists and suites that have a vector."""
         import torch
 
         from pytest_genderbias.recipes.networks import decomposable_attention as ours
 
-        words = self._words(vectors)
+        pairs = (pair for paths in self.files.values() for path in paths for pair in read_inference(path))
+        texts = chain(_packaged_texts(), (text for *both, _ in pairs for text in both))
+        split = (ours.words_of(text.lower() if vectors.lowercased else text) for text in texts)
+        words = sorted({word for of_text in split for word in of_text} & vectors.words.keys())
         matrix = np.concatenate([np.zeros((len(ours.SPECIAL), vectors.matrix.shape[1])), vectors.get(words)])
         matrix[ours.SPECIAL.index(ours.UNKNOWN)] = vectors.matrix.mean(axis=0, dtype=np.float64)
         rows, size = matrix.shape
@@ -87,21 +91,6 @@ class StaticInferenceTraining(InferenceTuning):
         network.config.architectures = [type(network).__name__]
         network.to(device_for_new()).eval()
         return wrap_network(network, ours.make_tokenizer(words, vectors.lowercased), name)
-
-    def _words(self, vectors: WordVectors) -> list[str]:
-        """Return the words of the data and of the packaged lists and suites that have a vector, sorted."""
-        from pytest_genderbias.recipes.networks.decomposable_attention import words_of
-
-        words: set[str] = set()
-        for text in self._texts():
-            words.update(words_of(text.lower() if vectors.lowercased else text))
-        return sorted(words & vectors.words.keys())
-
-    def _texts(self) -> Iterator[str]:
-        yield from _packaged_texts()
-        for path in (path for paths in self.files.values() for path in paths):
-            for premise, hypothesis, _ in read_inference(path):
-                yield from (premise, hypothesis)
 
 
 def _packaged_texts() -> list[str]:

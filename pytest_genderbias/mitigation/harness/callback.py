@@ -175,7 +175,14 @@ class SuiteWatcher:
         """Measure all suites, and append the figures to the history, the log file and the Trainer's log."""
         start = time.perf_counter()
         with undisturbed(network):
-            model = _current_model(self.model, network, self._tokenizer)
+            model = self.model
+            if model is None:
+                assert self._tokenizer is not None  # checked before the training
+                model = wrap_network(network, self._tokenizer)
+            else:  # without a fingerprint, since its weights will change
+                backend = replace(model.backend, network=network, device=str(network.device))
+                details = {**model.details, "device": network.device.type}
+                model = replace(model, fingerprint=None, details=details, backend=backend)
             measurements = [carry_out(plan, model, self._scoring) for plan in self._plans]
             performance: Sequence[Performance] = []
             with suppress(UndefinedError):  # such as a perplexity that overflows
@@ -268,16 +275,6 @@ def undisturbed(network: PreTrainedModel) -> Iterator[None]:
                 module.training = training
             random.setstate(states[0])
             np.random.set_state(states[1])
-
-
-def _current_model(model: Model | None, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> Model:
-    """Return a network in training as a model without a fingerprint, since its weights will change."""
-    if model is None:
-        assert tokenizer is not None  # checked before the training
-        return wrap_network(network, tokenizer)
-    backend = replace(model.backend, network=network, device=str(network.device))
-    details = {**model.details, "device": network.device.type}
-    return replace(model, fingerprint=None, details=details, backend=backend)
 
 
 def history_of(log_history: Iterable[Mapping[str, float]]) -> list[HistoryEntry]:

@@ -197,7 +197,14 @@ def growth(
     task = resolve_recipe(recipe, None)
     assert task is not None
     sides = {name: Method() if method is None else resolve_method(method) for name, method in methods.items()}
-    _check_sides(sides)
+    if not sides:
+        raise SettingError('growth needs a side or more, as {"original": None, "CDA": "cda"}')
+    for side, method in sides.items():
+        if method.changes("after"):
+            raise SettingError(
+                f"the side {side!r} changes the finished model ({method.settings()['method']}), which shows at no step"
+                " of the training; name methods that act before or during it"
+            )
     check_every(every)
     numbers = seeds_of(seeds)
     loaded = suite if isinstance(suite, Suite) else load_suite(suite)
@@ -226,15 +233,3 @@ def growth(
     }
     plain = json.loads(json.dumps(what, default=str))
     return Growth(loaded.name, loaded.family.plain_statistics(), tuple(numbers), histories, every, plain)
-
-
-def _check_sides(sides: Mapping[str, Method]) -> None:
-    """Refuse methods whose effect would not show along a training."""
-    if not sides:
-        raise SettingError('growth needs a side or more, as {"original": None, "CDA": "cda"}')
-    for side, method in sides.items():
-        if method.changes("after"):
-            raise SettingError(
-                f"the side {side!r} changes the finished model ({method.settings()['method']}), which shows at no step"
-                " of the training; name methods that act before or during it"
-            )

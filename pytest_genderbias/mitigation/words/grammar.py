@@ -169,8 +169,10 @@ def _name_at(text: str, span: Span) -> Collection[str]:
     if word.lower() in _UNNAMED or (len(word) > 1 and word.isupper()):
         return ()
     name = _NAME_AFTER.match(normal_form(text[span[1] : span[1] + _LONGEST_NAME]))
-    if name and (not name["point"] or word.lower() in _TITLES) and _is_name(name["name"]):
-        return (name["name"],)
+    if name and (not name["point"] or word.lower() in _TITLES):
+        plain = re.split(r"['’]", name["name"])[0].lower()
+        if name["name"][0].isupper() and plain not in _PRONOUNS | _NAMES_OF_TIME | {"i"}:
+            return (name["name"],)
     return (word,) if word[0].isupper() and not begins_sentence(text, span[0]) else ()
 
 
@@ -193,11 +195,6 @@ _NAME_AFTER = re.compile(
 )
 _SENTENCE_BEGINS = re.compile(r"(?:\A|[.!?:;][\"'’”)\]]*\s|[\"“‘`(\[*_]|''|\n|--|[–—]|\s-)\s*\Z")
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Rev|Gen|Col|Capt|Lt|Sgt|Hon|[A-Z])\.\s*\Z")
-
-
-def _is_name(word: str) -> bool:
-    plain = re.split(r"['’]", word)[0].lower()
-    return word[0].isupper() and plain != "i" and plain not in _PRONOUNS and plain not in _NAMES_OF_TIME
 
 
 def begins_sentence(text: str, start: int) -> bool:
@@ -283,8 +280,9 @@ def cluster_grammar(document: Document, common: Collection[str] = ()) -> Grammar
         token = document.text[start:end]
         if token.lower() in _ENDS_OF_HEAD:
             closed.add(mention)
-        elif _looks_proper(document.text, start, token, common):
-            names[mention[1]].append(token)
+        elif token[0].isupper() and token.lower() not in _NO_NAMES:
+            is_common = token.lower() in common and begins_sentence(document.text, start)
+            names[mention[1]] += [] if is_common else [token]
     by_token = {start: tuple(names[number]) for start, (_, number) in mention_of.items()}
     (rules,) = rule_grammar([document.text])
 
@@ -306,10 +304,3 @@ _NO_NAMES = (
     | {"ours", "theirs"}
     | _PRONOUNS
 )
-
-
-def _looks_proper(text: str, start: int, token: str, common: Collection[str]) -> bool:
-    plain = token.lower()
-    if not token[0].isupper() or plain in _NO_NAMES:
-        return False
-    return plain not in common or not begins_sentence(text, start)

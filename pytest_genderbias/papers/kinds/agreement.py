@@ -25,7 +25,6 @@ from typing import Any
 from pytest_genderbias.mitigation.harness.agreement import (
     NO_METHOD,
     AgreementPoint,
-    AgreementRow,
     AgreementStudy,
     BiasFigure,
     agreement,
@@ -33,7 +32,6 @@ from pytest_genderbias.mitigation.harness.agreement import (
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.papers.kinds import Outcome, mitigated
 from pytest_genderbias.papers.places import Places, StoredFigure, StoredRun, runner_of_paper, without_paths
-from pytest_genderbias.statistics.inference.intervals import Interval
 
 _OF_AN_ENTRY = ("suite", "statistics", "as", "p_value")
 
@@ -101,7 +99,8 @@ def compared(study: AgreementStudy) -> Iterator[tuple[str, StoredFigure]]:
     """Yield r and R squared of each pair of figures with their bounds."""
     for row in study.rows:
         suite, statistic = row.intrinsic.rpartition("/")[0], row.extrinsic.rpartition("/")[2]
-        for name, value, bounds in _values(row):
+        for name in ("r", "r_squared"):
+            value, bounds = (getattr(row.agreement, key, None) for key in (name, f"{name}_bounds"))
             interval = None if bounds is None else [bounds.low, bounds.high]
             yield f"{row.head}/{suite}/{statistic} {name}", StoredFigure([value], [interval])
 
@@ -111,10 +110,3 @@ def compared_without_one(study: AgreementStudy) -> Iterator[tuple[str, StoredFig
     for method in dict.fromkeys(point.method for point in study.points if point.method != NO_METHOD):
         for name, figure in compared(study.without(method)):
             yield f"without {method} {name}", figure
-
-
-def _values(row: AgreementRow) -> list[tuple[str, float | None, Interval | None]]:
-    result = row.agreement
-    if result is None:
-        return [("r", None, None), ("r_squared", None, None)]
-    return [("r", result.r, result.r_bounds), ("r_squared", result.r_squared, result.r_squared_bounds)]

@@ -50,10 +50,8 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
 def _figures(curves: Growth, task: str) -> dict[str, StoredFigure]:
     figures: dict[str, StoredFigure] = {}
     for side in curves.histories:
-        for name, home in [
-            *((name, curves.suite) for name in curves.statistics),
-            *((name, task) for name in curves.tasks),
-        ]:
+        homes = [(curves.suite, name) for name in curves.statistics] + [(task, name) for name in curves.tasks]
+        for home, name in homes:
             curve = curves.curve(side, name, task=home == task)
             figures.update(
                 {f"{side} at {place:g}/{home}/{name}": StoredFigure(values) for place, values in curve.items()}

@@ -68,14 +68,10 @@ def _pretrained(model: str, pretraining: Any, seed: int, places: Places) -> str 
 def _figures(curves: Sequence[Resilience], task: str) -> dict[str, StoredFigure]:
     figures: dict[str, StoredFigure] = {}
     for side in curves[0].by_step:
-        steps = {
-            f"step {step}": [curve.by_step[side].get(step) for curve in curves] for step in curves[0].by_step[side]
-        }
-        parts = {
-            f"frozen {part}": [curve.by_frozen[side].get(part) for curve in curves]
-            for part in curves[0].by_frozen[side]
-        }
-        for place, entries in {**steps, **parts}.items():
+        places = {f"step {step}": [c.by_step[side].get(step) for c in curves] for step in curves[0].by_step[side]}
+        for part in curves[0].by_frozen[side]:
+            places[f"frozen {part}"] = [curve.by_frozen[side].get(part) for curve in curves]
+        for place, entries in places.items():
             figures.update(_figures_at(f"{side} {place}", entries, task))
     return figures
 
@@ -85,13 +81,7 @@ def _figures_at(place: str, entries: Sequence[HistoryEntry | None], task: str) -
     figures: dict[str, StoredFigure] = {}
     parts: list[tuple[Literal["values", "performance"], str]] = [("values", place), ("performance", f"{place}/{task}")]
     for part, prefix in parts:
-        names = dict.fromkeys(name for entry in entries if entry is not None for name in entry[part])
-        figures.update(
-            {
-                f"{prefix}/{name}": StoredFigure(
-                    [None if entry is None else entry[part].get(name) for entry in entries]
-                )
-                for name in names
-            }
-        )
+        for name in dict.fromkeys(name for entry in entries if entry is not None for name in entry[part]):
+            values = [None if entry is None else entry[part].get(name) for entry in entries]
+            figures[f"{prefix}/{name}"] = StoredFigure(values)
     return figures

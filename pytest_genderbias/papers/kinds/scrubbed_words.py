@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pytest_genderbias.errors import SettingError
@@ -42,11 +43,9 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     seeds = seeds_of(settings["seeds"])
     rounds = settings["rounds"]
     profession = settings.get("profession", Counter(classes).most_common(1)[0][0])
-    original = removed_words(texts, groups, seeds=seeds, rounds=1, scrub_first=False, held_out=_HELD_OUT)
-    scrubbed = removed_words(texts, groups, seeds=seeds, rounds=rounds, held_out=_HELD_OUT)
-    of_one = removed_words(
-        texts, groups, classes, profession=profession, seeds=seeds, rounds=rounds, held_out=_HELD_OUT
-    )
+    find = partial(removed_words, texts, groups, seeds=seeds, held_out=_HELD_OUT)
+    original, scrubbed = find(rounds=1, scrub_first=False), find(rounds=rounds)
+    of_one = find(classes, profession=profession, rounds=rounds)
     figures = {
         **_figures("original", original.iterations[0].accuracies, original),
         **_figures("scrubbed", scrubbed.iterations[0].accuracies, scrubbed),
