@@ -40,7 +40,7 @@ from pytest_genderbias.recipes.trainer import frozen_parameters
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
-from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, conll_path
+from pytest_genderbias.suites.families.shared.coreference_training import conll_path, refuse_unfit
 from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, at_least
 
 if TYPE_CHECKING:
@@ -274,9 +274,6 @@ def _cluster_performance(
     return Performance("conll_f1", "lower", value, sums)
 
 
-Pair = tuple[int, int]
-
-
 def read_coreference_rows(data: DataFolder, name: str, held_out: float) -> SplitRows:
     """Read documents with mentions, and hold some of them out; the draw is always the same.
 
@@ -315,7 +312,8 @@ def read_coreference_rows(data: DataFolder, name: str, held_out: float) -> Split
     else:
         source = conll_path(data, name)
         rows = [row for document in read_conll(source) if (row := _conll_row(document)) is not None]
-    _refuse_unfit(source, rows)
+    corefer = [row["mentions"][i][-1] == row["mentions"][j][-1] for row in rows for i, j in row["pairs"]]
+    refuse_unfit(source, corefer, [row["document"] for row in rows])
     numbers = {document: number for number, document in enumerate(dict.fromkeys(str(row["document"]) for row in rows))}
     is_out = held_out_documents(len(numbers), held_out)
     digest = hashlib.sha256(repr(rows).encode()).hexdigest()
@@ -377,18 +375,3 @@ def _conll_row(document: Document) -> Row | None:
         document.text, mentions, lambda *pair: len(set(np.searchsorted(ends, [end for _, end in pair]))) == 1, name
     )
     return row if mentions else None
-
-
-def _refuse_unfit(source: Path, rows: Sequence[Row]) -> None:
-    corefer = [row["mentions"][i][-1] == row["mentions"][j][-1] for row in rows for i, j in row["pairs"]]
-    if sum(corefer) in (0, len(corefer)):
-        raise DataFileError(
-            f"{source}: expected pairs of mentions that corefer and pairs that do not, got {sum(corefer)} and "
-            f"{len(corefer) - sum(corefer)}; a span scorer cannot be trained on them"
-        )
-    documents = len({row["document"] for row in rows})
-    if documents < FEWEST_DOCUMENTS:
-        raise DataFileError(
-            f"{source}: expected at least {FEWEST_DOCUMENTS} documents with mentions, got {documents}; a span scorer"
-            " cannot be trained on them"
-        )

@@ -81,7 +81,7 @@ def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
     else:
         source = conll_path(data, name)
         pairs = [pair for document in read_conll(source) for pair in _document_pairs(document)]
-    _refuse_unfit(source, pairs)
+    refuse_unfit(source, [pair.corefer for pair in pairs], [pair.document for pair in pairs])
     drawn = _drawn(pairs, MOST_PAIRS)
     numbers = {document: number for number, document in enumerate(dict.fromkeys(pair.document for pair in drawn))}
     examples = TextCases(
@@ -135,17 +135,26 @@ def conll_path(data: DataFolder, name: str) -> Path:
     )
 
 
-def _refuse_unfit(source: Path, pairs: Sequence[_MentionPair]) -> None:
-    corefer = sum(pair.corefer for pair in pairs)
-    if corefer in (0, len(pairs)):
+def refuse_unfit(source: Path, corefer: Sequence[bool], documents: Sequence[str]) -> None:
+    """Refuse pairs of mentions that no head can be trained on.
+
+    Args:
+        source: where they are from.
+        corefer: whether each pair corefers.
+        documents: the names of the documents, each once or more.
+
+    Raises:
+        DataFileError: all pairs corefer, or none does; or there are too few documents.
+    """
+    count, right = len(set(documents)), sum(corefer)
+    if right in (0, len(corefer)):
         raise DataFileError(
-            f"{source}: expected pairs of mentions in a sentence that corefer and pairs that do not, got {corefer} and "
-            f"{len(pairs) - corefer}; a head cannot be trained on them"
+            f"{source}: expected pairs of mentions in a sentence that corefer and pairs that do not, got {right} and "
+            f"{len(corefer) - right}; a head cannot be trained on them"
         )
-    documents = len({pair.document for pair in pairs})
-    if documents < FEWEST_DOCUMENTS:
+    if count < FEWEST_DOCUMENTS:
         raise DataFileError(
-            f"{source}: expected at least {FEWEST_DOCUMENTS} documents with pairs of mentions, got {documents}; "
+            f"{source}: expected at least {FEWEST_DOCUMENTS} documents with pairs of mentions, got {count}; "
             "a head cannot be trained on them"
         )
 
