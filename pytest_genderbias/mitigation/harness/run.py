@@ -149,8 +149,12 @@ class MitigationRun:
 
     def open(self, model: ModelOrSpec) -> Model:
         """Return a model of the run, loaded if it is a spec, under the run's name."""
-        loaded = self.runner.open(model)
+        loaded = _opened(self.runner, model)
         return replace(loaded, name=self.name) if self.name else loaded
+
+    def measure_sides(self, sides: Sequence[str], suite: str | Suite, **settings: object) -> Measured:
+        """Measure a suite on every model of several sides. All else as :meth:`measure`."""
+        return {side: self.measure(side, suite, **settings) for side in sides}
 
     @mitigation_errors()
     def measure(self, side: str, suite: str | Suite, **settings: object) -> list[list[Measurement]]:
@@ -252,7 +256,7 @@ def mitigate(
         raise SettingError("there is no model to mitigate; give one, or a recipe that makes its own network")
     runner = runner or Runner()
     method, recipe = resolve_method(method), resolve_recipe(recipe, runner.data)
-    base = None if model is None else runner.open(model)
+    base = None if model is None else _opened(runner, model)
     trains = recipe is not None and (recipe.makes_task or method.trains)
     if not trains and method.trains:
         raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
@@ -302,7 +306,7 @@ def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, 
     assert before is not None  # without a model there is a recipe that makes one
 
     def make(applied: Method) -> ModelOrSpec:
-        return workshop.make(applied, seed) if trains else applied.after(workshop.runner.open(before), seed)
+        return workshop.make(applied, seed) if trains else applied.after(_opened(workshop.runner, before), seed)
 
     start = time.perf_counter()
     after = make(method)
@@ -343,7 +347,7 @@ class _Workshop:
         training.
         """
         trained = self._trained(method, seed)
-        return method.after(self.runner.open(trained), seed) if method.changes("after") else trained
+        return method.after(_opened(self.runner, trained), seed) if method.changes("after") else trained
 
     def _trained(self, method: Method, seed: int) -> str:
         """Train, unless an equal training is in the folder, and return the folder of the model."""
@@ -487,6 +491,11 @@ def held_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _opened(runner: Runner, model: ModelOrSpec) -> Model:
+    """Return a model, loaded if it is a spec."""
+    return model if isinstance(model, Model) else runner.open(model)
 
 
 def _key(model: ModelOrSpec) -> object:

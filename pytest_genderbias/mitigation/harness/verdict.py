@@ -240,7 +240,7 @@ def judge_reduction(
         recipe_of_heads(run)
     loaded = suite if isinstance(suite, Suite) else load_suite(suite)
     sides = (BEFORE, AFTER, *((CONTROL,) if run.control else ()))
-    measured = {side: run.measure(side, loaded, **settings) for side in sides}
+    measured = run.measure_sides(sides, loaded, **settings)
     after = _mean_over_seeds(run, measured[AFTER])
     judged = after.statistic(statistic)
     case = MeasuredRun(run, loaded, measured, judged, after)

@@ -130,8 +130,7 @@ def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item
     settings = file.config.stash[SETTINGS]
     specs = {spec.name: spec for spec in settings.models}
     session = bias_session(file.config)
-    reductions = door("reductions of a file")(data, settings.data, session.runner.suites)
-    for plan in door("reductions on models")(reductions, list(specs)):
+    for plan in door("reductions on models")(data, settings.data, session.runner.suites, list(specs)):
         spec = None if plan.model is None else specs[plan.model]
         yield ReductionItem.from_parent(file, name=plan.name, reduction=plan.reduction, spec=spec, shared=session)
 

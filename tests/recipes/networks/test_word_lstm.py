@@ -12,7 +12,7 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.datasets.corpora import WORD
 from pytest_genderbias.mitigation.methods.hard_debiasing import hard_debias_embeddings
 from pytest_genderbias.mitigation.methods.projection import project_embeddings, project_layers
-from pytest_genderbias.mitigation.methods.regularisation import bias_loss, defining_rows, make_regulariser, regularising
+from pytest_genderbias.mitigation.methods.regularisation import bias_loss, defining_rows, regularising
 from pytest_genderbias.mitigation.words.directions import HE_SHE, layer_bases, learn_basis
 from pytest_genderbias.models.saving import input_embeddings, save_model
 from pytest_genderbias.recipes.lstm import choose_words
@@ -319,7 +319,7 @@ def test_the_regulariser_adds_its_term_in_training(folder):
     network = load_model(str(folder("two")), device="cpu").backend.network
     rows = defining_rows(words(), PAIRS)
     expected = float(bias_loss(network.get_input_embeddings().weight, rows, 0.3).detach())
-    with regularising(network, make_regulariser(rows, 0.3)):
+    with regularising(network, pairs=rows, strength=0.3):
         plain = float(network(input_ids=IDS, labels=IDS).loss.detach())
         network.train()
         network.model.dropout.p = 0.0
