@@ -90,8 +90,7 @@ def share_in_words(reduction: Reduction, figures: SideValues) -> tuple[str, str]
     low, high = (None if bound is None else format_share(bound) for bound in (reduction.low, reduction.high))
     line = (
         f"{change}: one-sided 95 % bounds of the share {low or 'no lower one'} and {high or 'no upper one'}, over"
-        f" {excess.over} ({excess.items} of them; {excess.method});"
-        f" {distance}"
+        f" {excess.over} ({excess.items} of them; {excess.method}); {distance}"
     )
     return line, f"{distance}; the share is {low or 'none'} to {high or 'none'} (95 %) over {excess.over}"
 
@@ -564,7 +563,8 @@ def _checked(by: float, back: float, overshoot: float, budget: Mapping[str, floa
     """Reject arguments that are out of range, and return the budget."""
     check_setting("by", Annotated[float, Rule("a share, 0 to 1", minimum=0, maximum=1)], by)
     for what, share in (("back", back), ("overshoot", overshoot)):
-        check_setting(what, Annotated[float, Rule("a share, 0 or more", minimum=0)], share)
+        if share != np.inf:
+            check_setting(what, Annotated[float, Rule("a share, 0 or more", minimum=0)], share)
     worse = Annotated[float, Rule("a share of 0 or more, as 0.05", minimum=0)]
     return {
         str(name): float(check_setting(f"the budget of {name!r}", worse, share))
