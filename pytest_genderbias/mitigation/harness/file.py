@@ -329,7 +329,7 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
     at = entry.at
     parts = []
     for part in _parts(at, "method"):
-        settings = _known_settings(part, "method", METHODS)
+        settings = _known_settings(part, "method")
         with _located(part):
             parts.append(make_method(part["name"], **settings))
     method = parts[0] if len(parts) == 1 else Together(tuple(parts))
@@ -428,7 +428,7 @@ def _parts(at: LocatedMap, key: str) -> list[LocatedMap]:
 
 def _make_recipe(part: LocatedMap, data_folder: Path | None) -> tuple[Recipe, Mapping[str, YamlValue]]:
     """Return the recipe without arguments of the Trainer, and these arguments."""
-    settings = _known_settings(part, "recipe", RECIPES)
+    settings = _known_settings(part, "recipe")
     arguments: Mapping[str, YamlValue] = settings.pop("arguments", {})
     with _located(part):
         check_setting("arguments", Mapping[str, object], arguments)
@@ -441,12 +441,12 @@ def _make_recipe(part: LocatedMap, data_folder: Path | None) -> tuple[Recipe, Ma
     return recipe, arguments
 
 
-def _known_settings(part: LocatedMap, role: str, kinds: Mapping[str, Callable[[], Any]]) -> dict[str, YamlValue]:
+def _known_settings(part: LocatedMap, role: str) -> dict[str, YamlValue]:
     """Return the settings of a method or recipe, with paths relative to the file resolved; reject settings that it does
     not have.
     """
     try:
-        known = settings_of(kinds, role, part["name"])
+        known = settings_of(role, part["name"])
     except BiasError as error:
         raise part.error_at("name", str(error)) from None
     refuse_unknown(part, ("name", *known), f"the {role} {part['name']}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Method, Together, together
@@ -17,7 +17,6 @@ from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.text.printable import refuse_unknown_name
 from pytest_genderbias.text.schema import check_setting, field_hints
 
-Made = TypeVar("Made")
 #: A method or a recipe, or what stands for one: its name, a mapping of name and settings, or several methods.
 SomeMethod: TypeAlias = Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]]
 SomeRecipe: TypeAlias = Recipe | str | Mapping[str, object]
@@ -72,7 +71,8 @@ def make_method(name: str, **settings: object) -> Method:
     """
     if " & " in name and not settings:
         return Together(tuple(make_method(part) for part in name.split(" & ")))
-    return _make(METHODS, "method", name, settings)
+    method: Method = _make("method", name, settings)
+    return method
 
 
 def make_recipe(name: str, **settings: object) -> Recipe:
@@ -82,7 +82,8 @@ def make_recipe(name: str, **settings: object) -> Recipe:
         UnknownNameError: no recipe has this name.
         SettingError: the recipe has no such setting, or does not accept the value.
     """
-    return _make(RECIPES, "recipe", name, settings)
+    recipe: Recipe = _make("recipe", name, settings)
+    return recipe
 
 
 def resolve_method(method: SomeMethod) -> Method:
@@ -123,7 +124,7 @@ def resolve_recipe(recipe: SomeRecipe | None, data: Path | None) -> Recipe | Non
     if recipe is None or not isinstance(recipe, (str, Mapping)):
         return recipe
     name, settings = _name_and_settings(recipe, "recipe")
-    if data is not None and "data" in settings_of(RECIPES, "recipe", name):
+    if data is not None and "data" in settings_of("recipe", name):
         settings = {"data": str(data), **settings}
     return make_recipe(name, **settings)
 
@@ -136,27 +137,27 @@ def _name_and_settings(value: object, role: str) -> tuple[str, dict[str, object]
     return name, settings
 
 
-def settings_of(kinds: Mapping[str, Callable[[], type[Made]]], role: str, name: str) -> tuple[str, ...]:
+def settings_of(role: str, name: str) -> tuple[str, ...]:
     """Return the names of the settings of a method or a recipe.
 
     Raises:
         UnknownNameError: none has this name.
 
-    >>> settings_of(METHODS, "method", "inlp")
+    >>> settings_of("method", "inlp")
     ('pairs', 'rounds', 'random')
     """
-    return tuple(field_hints(_look_up(kinds, role, name)))
+    return tuple(field_hints(_look_up(role, name)))
 
 
-def _look_up(table: Mapping[str, Callable[[], type[Made]]], role: str, name: str) -> type[Made]:
+def _look_up(role: str, name: str) -> type[Any]:
+    table: Mapping[str, Callable[[], type[Any]]] = METHODS if role == "method" else RECIPES
     refuse_unknown_name(name, table, f"no {role} is called {name!r}", "there are")
     return table[name]()
 
 
-def _make(table: Mapping[str, Callable[[], type[Made]]], role: str, name: str, settings: Mapping[str, object]) -> Made:
-    kind = _look_up(table, role, name)
-    make: Callable[..., Made] = kind
-    return make(**check_settings(kind, role, name, settings))
+def _make(role: str, name: str, settings: Mapping[str, object]) -> Any:
+    kind = _look_up(role, name)
+    return kind(**check_settings(kind, role, name, settings))
 
 
 def check_settings(kind: type[object], role: str, name: str, settings: Mapping[str, object]) -> dict[str, object]:
