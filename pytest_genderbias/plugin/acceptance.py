@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_genderbias.errors import BiasError, DataFileError
+from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.baseline import strictest
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry
@@ -14,75 +13,11 @@ from pytest_genderbias.gates.book_places import Place, book_path
 from pytest_genderbias.gates.book_update import Change, state_of, to_write, update_books
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.verdicts import anchor_in_words
-from pytest_genderbias.measurement.plain_data import as_plain, read_mapping, read_stored
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
-from pytest_genderbias.plugin.reported import Proposals
-from pytest_genderbias.text.printable import brief, format_number
-from pytest_genderbias.text.schema import read_value
+from pytest_genderbias.plugin.reported import Proposals, ProposedEntry
+from pytest_genderbias.text.printable import format_number
 
 _SHOWN = 3  #: tests that failed, of those that a message names
-
-
-@dataclass(frozen=True)
-class ProposedEntry:
-    """A baseline entry that a test would store.
-
-    Attributes:
-        new: the entry with its items.
-        gates: the margin of each statistic that a gate file judges on the entry; ``None`` for a test in Python, which
-            knows its own gate only.
-        overlooked: worse values of gated statistics that the test did not judge, by statistic.
-        against: what was stored when the test judged it, as :func:`~pytest_genderbias.gates.book_update.state_of` has
-            it; empty for no entry.
-    """
-
-    new: NewEntry
-    gates: Mapping[str, float | None] | None = None
-    overlooked: Mapping[str, AcceptedValue] = field(default_factory=dict)
-    against: str = ""
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads."""
-        items = self.new.items
-        return {
-            "entry": self.new.entry.to_dict(),
-            "items": None if items is None else base64.b64encode(items).decode("ascii"),
-            "kept": self.new.kept,
-            "pooled": self.new.pooled,
-            "gates": None if self.gates is None else dict(self.gates),
-            "overlooked": {statistic: value.to_dict() for statistic, value in self.overlooked.items()},
-            "against": self.against,
-        }
-
-    @classmethod
-    def from_dict(cls, data: object) -> ProposedEntry:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a value is of another type.
-        """
-        content = read_mapping(data, "proposed entry")
-        items = content.get("items")
-        return cls(
-            NewEntry(
-                BaselineEntry.from_dict(content.get("entry")),
-                None if items is None else _unpacked(items),
-                str(content.get("kept", "")),
-                content.get("pooled") is True,
-            ),
-            read_value(Mapping[str, float | None] | None, content.get("gates"), "gates of a proposed entry"),
-            read_stored(Mapping[str, AcceptedValue], content.get("overlooked"), "overlooked values"),
-            str(content.get("against")),
-        )
-
-
-def _unpacked(items: object) -> bytes:
-    try:
-        return base64.b64decode(items if isinstance(items, str) else "?", validate=True)
-    except ValueError as error:
-        raise DataFileError(
-            f"items of a proposed entry: expected bytes in base64, got {brief(items)} ({error})"
-        ) from None
 
 
 def accept(
@@ -175,13 +110,6 @@ class _Decision:
     messages: Messages = field(default_factory=Messages)
     changes: bool = False
 
-    def __post_init__(self) -> None:
-        """Read the entries that tests propose, by name."""
-        self._proposed = {
-            name: [ProposedEntry.from_dict(as_plain(one)) for one in by_test.values()]
-            for name, by_test in self.proposals.entries.items()
-        }
-
     @property
     def is_refused(self) -> bool:
         """Whether an entry must not be written."""
@@ -209,7 +137,7 @@ class _Decision:
         """Return whether the verdicts on an entry hold for what is stored now, or only its gates change, which no
         verdict rests on.
         """
-        judged = {proposal.against for proposal in self._proposed[name]}
+        judged = {proposal.against for proposal in self.proposals.entries[name]}
         return judged == {state_of(stored)} or state_of(changed.entry) == state_of(stored)
 
     def _agreed(self) -> dict[str, NewEntry]:
@@ -218,7 +146,7 @@ class _Decision:
         An entry with a worse value of a statistic whose gate did not run is written only if there is a reason.
         """
         agreed: dict[str, NewEntry] = {}
-        for name, proposed in self._proposed.items():
+        for name, proposed in self.proposals.entries.items():
             merged, module = merge(proposed), self.key.module
             if merged is None:
                 self.messages.fail(

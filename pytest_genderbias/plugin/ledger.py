@@ -53,14 +53,7 @@ from pytest_genderbias.plugin.outputs import (
 )
 from pytest_genderbias.plugin.progress import count_failures, show
 from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
-from pytest_genderbias.plugin.workers import (
-    WorkerNode,
-    output_of,
-    send_to_worker,
-    terminal_width,
-    user_arguments,
-    worker_output,
-)
+from pytest_genderbias.plugin.workers import WorkerNode, output_of, terminal_width, user_arguments, worker_output
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -91,14 +84,10 @@ class Ledger:
         self._comparisons: list[Comparison] = []
         self._not_compared: list[LeftOut] = []
         self._growths: list[Growth] = []
-        self._proposals: dict[BookKey, Proposals] = {}
-        self._used: dict[BookKey, set[str]] = {}  # names of judged baseline entries
         self._items: dict[BookKey, list[pytest.Item]] = {}  # collected here; xdist may still change their ids
         self._collected: dict[BookKey, set[str]] = {}  # node ids of tests, of a worker
         self._sequence: list[pytest.Item] = []  # tests that may measure, as they were collected here
         self._order: dict[str, int] = {}  # the places of their node ids
-        self._settled: dict[BookKey, set[str]] = {}  # node ids of tests that asked for all their entries
-        self._broken: set[str] = set()  # node ids of tests that measure and failed without a verdict that failed them
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
         self._expected_to_fail: set[str] = set()  # node ids of tests with pytest's xfail, whose gates fail nothing
@@ -153,25 +142,18 @@ class Ledger:
         from pytest_genderbias.plugin.reported import ReportedOutcome
 
         outcome, node_id = ReportedOutcome.from_dict(data), report.nodeid
-        before, others = self._reported.get(node_id), self._reported.values()
-        unjudged = outcome.unjudged and replace(outcome.unjudged, test=node_id, model=outcome.model)
+        if (before := self._reported.get(node_id)) is not None:
+            outcome = outcome.after(before)
+        others = self._reported.values()
         self._reported[node_id] = replace(
             outcome,
             measurements=as_known(outcome.measurements, [one.measurements for one in others], _same_measurement),
             pictures=as_known(outcome.pictures, [one.pictures for one in others], operator.eq),
-            unjudged=unjudged,
-            finished=outcome.finished or (None if before is None else before.finished),
+            unjudged=outcome.unjudged and replace(outcome.unjudged, test=node_id, model=outcome.model),
         )
-        self._collect_baselines(outcome, node_id)
-        key = BookKey(outcome.model, outcome.module)
-        if outcome.settled:
-            self._settled.setdefault(key, set()).add(node_id)
-        self._broken.discard(node_id)
         if hasattr(report, "wasxfail") and not report.failed:  # pytest sets it for xfail only
             self._expected_to_fail.add(node_id)
-        if report.failed and outcome.model and not any(settled.failed for settled in outcome.judgements):
-            self._broken.add(node_id)
-        if unjudged is None and not outcome.model and report.failed:
+        if outcome.unjudged is None and not outcome.model and report.failed:
             self._unclear.add(outcome.module)
 
     @property
@@ -189,22 +171,24 @@ class Ledger:
         """Why tests did not judge."""
         return [one.unjudged for one in self._reported.values() if one.unjudged is not None]
 
-    def _collect_baselines(self, outcome: ReportedOutcome, node_id: str) -> None:
+    @property
+    def _broken(self) -> list[str]:
+        """Node ids of tests that measure and failed without a verdict that failed them."""
+        return [node_id for node_id, one in self._reported.items() if one.is_broken]
+
+    def _proposals(self) -> dict[BookKey, Proposals]:
+        """Return what tests would store, by baseline file."""
         from pytest_genderbias.plugin.reported import Proposals
 
-        key = BookKey(outcome.model, outcome.module)
-        self._used.setdefault(key, set()).update(outcome.used)
-        proposals = self._proposals.setdefault(key, Proposals())
-        proposals.refused |= outcome.refused
-        for name, entry in outcome.entries.items():
-            proposals.entries.setdefault(name, {})[node_id] = entry
+        found: dict[BookKey, Proposals] = {}
+        for outcome in self._reported.values():
+            proposals = found.setdefault(outcome.key, Proposals())
+            proposals.refused |= outcome.refused
+            for name, entry in outcome.entries.items():
+                proposals.entries.setdefault(name, []).append(entry)
+        return found
 
     # Workers of xdist.
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: WorkerNode) -> None:
-        """Send a worker what it does not know of the run."""
-        send_to_worker(self._config, node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerNode, error: object) -> None:
@@ -348,7 +332,7 @@ class Ledger:
                 gone = module != PACKAGED and not (self._config.rootpath / module).exists()
                 if module == PACKAGED and not self._settings.selection.includes_all:
                     continue
-                not_judged = names - self._used.get(key, set())
+                not_judged = names.difference(*(one.used for one in self._reported.values() if one.key == key))
                 if not_judged and (gone or self._is_complete(key)):
                     unused[path] = not_judged
         return unused
@@ -364,7 +348,8 @@ class Ledger:
     def _is_complete(self, key: BookKey) -> bool:
         """Return whether all tests of a model and module asked for all their entries."""
         collected = self._all_collected().get(key, set())
-        return bool(collected) and collected <= self._settled.get(key, set()) and key.module not in self._unclear
+        settled = {node_id for node_id, one in self._reported.items() if one.settled and one.key == key}
+        return bool(collected) and collected <= settled and key.module not in self._unclear
 
     def _accept(self, session: pytest.Session, unused: Mapping[Place, set[str]], complete: bool) -> None:
         if not complete:
@@ -372,8 +357,8 @@ class Ledger:
             return
         from pytest_genderbias.plugin.acceptance import accept
 
-        narrowed = self._is_narrowed(session)
-        for key, proposals in self._proposals.items():
+        narrowed, of_books = self._is_narrowed(session), self._proposals()
+        for key, proposals in of_books.items():
             proposals.complete = not narrowed and self._is_complete(key)
         only_new = self._settings.update == "new"
         failed = [
@@ -382,7 +367,7 @@ class Ledger:
             *(["a worker of pytest-xdist died"] if self._crashed else []),
         ]
         unused = {} if only_new else unused
-        if not accept(self._settings.baseline, self._proposals, unused, only_new, self._messages, failed):
+        if not accept(self._settings.baseline, of_books, unused, only_new, self._messages, failed):
             self._stored = False
             self._reported = {
                 node_id: replace(one, judgements=tuple(map(_not_stored, one.judgements)))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.book import BaselineEntry
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.plugin.reported import ProposedEntry
 
 
 _ASKS = ("result", "exception")  #: methods of a future that tell of a failure
@@ -473,6 +474,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         pictures=pictures,
         undrawn=undrawn,
         finished=finished_test(item, report, model, outcome.seconds) if with_files and is_last_word else None,
+        failed=report.failed,
     )
     setattr(report, ATTRIBUTE, reported.to_dict())
 
@@ -527,10 +529,10 @@ def _shortened(measurement: Measurement, settings: Settings) -> Measurement:
     return short if settings.compare or settings.variance else replace(short, items={}, sums=SumsByStatistic({}))
 
 
-def _proposed_entries(outcome: ItemOutcome) -> dict[str, object]:
+def _proposed_entries(outcome: ItemOutcome) -> dict[str, ProposedEntry]:
     if outcome.baseline is None:
         return {}
-    from pytest_genderbias.plugin.acceptance import ProposedEntry
+    from pytest_genderbias.plugin.reported import ProposedEntry
 
     return {
         name: ProposedEntry(

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_genderbias.plugin.doors import door, make_executor, xdist_workers
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.progress import TerminalProgress
-from pytest_genderbias.plugin.workers import WorkerNode, is_worker, worker_input
+from pytest_genderbias.plugin.workers import worker_input
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.limits import Limit
@@ -29,24 +29,14 @@ if TYPE_CHECKING:
     Limits = tuple[tuple[str, Limit], ...]
 
 
-class Measured(NamedTuple):
-    """How a measurement was made: its suite, its settings, and how many seconds it took."""
-
-    suite: Suite
-    settings: Mapping[str, object]
-    seconds: float
-
-
 class BiasSession:
     """Measurements and mitigations of one pytest run, with its settings."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self.of_steps = TerminalProgress(config, "steps")
         settings = config.stash[SETTINGS]
         executor = make_executor(settings.executor, settings.ray, settings.workers, config)
         self.runner = make_runner(settings, TerminalProgress(config), executor)
-        self._made: dict[int, tuple[Measurement, Measured]] = {}  # by the identity of a measurement, which is kept
 
     def measure(
         self, spec: ModelSpec, suite: Suite, settings: Mapping[str, object], limits: Limits = ()
@@ -57,20 +47,13 @@ class BiasSession:
             from pytest_genderbias.gates.limits import decided_by
 
             until = decided_by(limits, suite.statistics)
-        start = time.perf_counter()
-        measurement = self.runner.measure(suite, spec, settings, until)
-        made = Measured(suite, dict(settings), time.perf_counter() - start)
-        self._made.setdefault(id(measurement), (measurement, made))
-        return measurement
-
-    def made(self, measurement: Measurement) -> Measured | None:
-        """Return how a measurement of this session was made; ``None`` for any other."""
-        return self._made[id(measurement)][1] if id(measurement) in self._made else None
+        return self.runner.measure(suite, spec, settings, until)
 
     @property
     def mitigations(self) -> Any:
         """The :class:`~pytest_genderbias.mitigation.harness.file.MitigationRunner` of the run."""
-        return door("mitigations of a run")(self.runner, runs_folder(self._config), self.of_steps)
+        progress = TerminalProgress(self._config, "steps")
+        return door("mitigations of a run")(self.runner, runs_folder(self._config), progress)
 
 
 SESSION = pytest.StashKey[BiasSession]()
@@ -119,33 +102,19 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
     )
 
 
-_INPUT = "genderbias_runs"  #: key of the temporary folder in the input of a worker of xdist
-_TEMPORARY = pytest.StashKey[Path]()
+RUNS = "genderbias_runs"  #: key of the temporary folder in the input of a worker of xdist
+TEMPORARY = pytest.StashKey[Path]()  #: the folder of the models that this run trains, where none is named
 
 
-class RunKeeper:
-    """Removes the temporary folder at the end of the run. Workers of xdist have none."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._folder = Path(tempfile.gettempdir(), f"genderbias-{uuid.uuid4().hex}")
-        config.stash[_TEMPORARY] = self._folder
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: WorkerNode) -> None:
-        """Send a worker the path, so that all workers share trained models."""
-        node.workerinput[_INPUT] = str(self._folder)
-
-    def pytest_unconfigure(self) -> None:
-        """Remove the trained models, if there are any."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def keep_runs(config: pytest.Config) -> None:
-    """Register a :class:`RunKeeper`, except in a worker of xdist, which gets the path from its controller."""
-    if is_worker(config):
-        config.stash[_TEMPORARY] = Path(str(worker_input(config)[_INPUT]))
-    else:
-        config.pluginmanager.register(RunKeeper(config), "genderbias-runs")
+def choose_temporary(config: pytest.Config) -> None:
+    """Choose the temporary folder, which the end of the run removes. A worker of xdist has that of its controller, so
+    that all workers share trained models.
+    """
+    sent = worker_input(config).get(RUNS)
+    folder = Path(str(sent)) if sent else Path(tempfile.gettempdir(), f"genderbias-{uuid.uuid4().hex}")
+    config.stash[TEMPORARY] = folder
+    if not sent:
+        config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 def runs_folder(config: pytest.Config) -> Path:
@@ -153,6 +122,6 @@ def runs_folder(config: pytest.Config) -> Path:
     runs = config.stash[SETTINGS].runs
     if runs is not None:
         return runs
-    folder = config.stash[_TEMPORARY]
+    folder = config.stash[TEMPORARY]
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder

@@ -24,9 +24,9 @@ from pytest_genderbias.plugin.options import (
     taken_for_test_path,
 )
 from pytest_genderbias.plugin.progress import WorkersOnOneLine
-from pytest_genderbias.plugin.session import bias_session, keep_runs
+from pytest_genderbias.plugin.session import RUNS, TEMPORARY, bias_session, choose_temporary
 from pytest_genderbias.plugin.unjudged import GateKeeper, not_applicable, require_model
-from pytest_genderbias.plugin.workers import is_worker
+from pytest_genderbias.plugin.workers import WorkerNode, is_worker, send_to_worker
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
@@ -43,7 +43,7 @@ class Work:
         """Read all settings, so that a wrong one is a usage error of one line."""
         self._config = config
         self._settings = config.stash[SETTINGS] = read_settings(config)
-        keep_runs(config)
+        choose_temporary(config)
         if not is_worker(config):
             if self._settings.cache is not None and self._settings.models:
                 from pytest_genderbias.plugin.cache import CacheKeeper
@@ -78,6 +78,12 @@ class Work:
             f" {settings.device}{limit}"
         )
         return [printable(line) for line in lines]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: WorkerNode) -> None:
+        """Send a worker of xdist what it does not know of the run."""
+        send_to_worker(self._config, node)
+        node.workerinput[RUNS] = str(self._config.stash[TEMPORARY])
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """Run a test that takes ``bias_model`` once for every ``--bias-model`` that its marker names, by default for

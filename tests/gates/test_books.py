@@ -26,9 +26,9 @@ from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import update_books
 from pytest_genderbias.gates.item_file import pack_items
 from pytest_genderbias.gates.verdicts import passes
-from pytest_genderbias.plugin.acceptance import ProposedEntry, accept
+from pytest_genderbias.plugin.acceptance import accept
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
-from pytest_genderbias.plugin.reported import Proposals
+from pytest_genderbias.plugin.reported import Proposals, ProposedEntry
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
@@ -301,7 +301,7 @@ def test_a_merge_conflict_names_the_entries_and_loses_no_reason(tmp_path: Path) 
         )
         assert "with its 'accepted' reasons" in text and "git checkout --ours" in text
         assert "delete" not in text and "--bias-update" not in text
-    proposed = {BookKey("m", "t.py"): Proposals({"tiny": {"t.py::test": ProposedEntry(entry_of(hand_made(0.3)))}})}
+    proposed = {BookKey("m", "t.py"): Proposals({"tiny": [ProposedEntry(entry_of(hand_made(0.3)))]})}
     accept(tmp_path, proposed, {}, False, messages := Messages())
     assert messages.failures and book.read_bytes() == conflict
 
@@ -414,10 +414,7 @@ def test_a_judge_follows_a_run_that_replaces_the_entry_meanwhile(
 
 
 def proposals_of(baseline: Baseline) -> dict[BookKey, Proposals]:
-    entries: dict[str, dict[str, object]] = {
-        name: {"t.py::test": ProposedEntry(new, against=baseline.against[name])}
-        for name, new in baseline.entries().items()
-    }
+    entries = {name: [ProposedEntry(new, against=baseline.against[name])] for name, new in baseline.entries().items()}
     return {BookKey("m", "t.py"): Proposals(entries)}
 
 
