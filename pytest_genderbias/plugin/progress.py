@@ -1,13 +1,12 @@
 """The way to the terminal in a run: lines, what fails the run beside its tests, and progress in spite of pytest's
 capturing, in one line on a terminal, otherwise in a line every half minute.
 
-A worker of xdist has no terminal. It writes its state to a file, and the controller shows the files of all workers on
-one line.
+A worker of xdist has no terminal. It writes its line to a file, and the controller shows the lines of all workers as
+one.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -16,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -57,17 +56,6 @@ class State:
     before: int = 0
     seconds: float = 0.0
 
-    @property
-    def rate(self) -> float | None:
-        """How many are completed in a second; ``None`` as long as none is."""
-        made = self.done - self.before
-        return made / self.seconds if made > 0 and self.seconds > 0 else None
-
-    @property
-    def left(self) -> float | None:
-        """The seconds that the rest takes at this rate; ``None`` as long as there is no rate."""
-        return None if self.rate is None else max(0, self.total - self.done) / self.rate
-
     def in_words(self) -> str:
         """Return it as a line.
 
@@ -76,10 +64,7 @@ class State:
         >>> State("lm on m", "cases", 4000, 0).in_words()
         'lm on m  0 % of 4,000 cases'
         """
-        parts = [self._name, f"{self._percent} % of {self.total:,} {self.unit}"]
-        if self.rate is not None and self.left is not None:
-            parts += [_rate(self.rate), f"{_clock(self.left)} left"]
-        return "  ".join(parts)
+        return "  ".join((self._name, f"{self._percent} % of {self.total:,} {self.unit}", *self._speed))
 
     def in_brief(self) -> str:
         """Return it in fewer words, for a line of several workers.
@@ -87,8 +72,7 @@ class State:
         >>> State("lm on m", "cases", 4000, 1000, 0, 10.0).in_brief()
         'lm on m 25 %, 100/s, 0:30 left'
         """
-        known = "" if self.rate is None or self.left is None else f", {_rate(self.rate)}, {_clock(self.left)} left"
-        return f"{self._name} {self._percent} %{known}"
+        return ", ".join((f"{self._name} {self._percent} %", *self._speed))
 
     @property
     def _name(self) -> str:
@@ -98,6 +82,15 @@ class State:
     @property
     def _percent(self) -> int:
         return 100 * self.done // self.total if self.total else 100
+
+    @property
+    def _speed(self) -> tuple[str, ...]:
+        """The rate, and the time that the rest takes at it; nothing as long as there is no rate."""
+        made = self.done - self.before
+        if made <= 0 or self.seconds <= 0:
+            return ()
+        rate = made / self.seconds
+        return _rate(rate), f"{_clock(max(0, self.total - self.done) / rate)} left"
 
 
 def _rate(rate: float) -> str:
@@ -147,16 +140,16 @@ class TerminalProgress:
             display.end()
 
 
-def _display_of(config: pytest.Config) -> _StateFile | _Screen | None:
+def _display_of(config: pytest.Config) -> _LineFile | _Screen | None:
     """Return where this process shows progress; ``None`` if it should be silent."""
     folder = worker_input(config).get(_INPUT)
     if is_worker(config):
         worker = str(worker_input(config).get("workerid"))
-        return _StateFile(Path(str(folder), f"{worker}.json")) if folder else None
+        return _LineFile(Path(str(folder), f"{worker}.txt")) if folder else None
     return None if config.get_verbosity() < 0 else _Screen(config)
 
 
-class _StateFile:
+class _LineFile:
     """The file of a worker, which the controller reads. Progress is no reason to fail: what cannot be written is left
     out.
     """
@@ -169,7 +162,7 @@ class _StateFile:
     def show(self, state: State) -> None:
         half_written = self._path.with_suffix(".part")
         with suppress(OSError):
-            half_written.write_text(json.dumps(asdict(state)), encoding="utf-8")
+            half_written.write_text(state.in_brief(), encoding="utf-8")
             os.replace(half_written, self._path)
 
     def end(self) -> None:
@@ -230,7 +223,7 @@ class WorkersOnOneLine:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: WorkerNode) -> None:
-        """Send a worker the folder of the states, and begin to look there. Without room for a folder nothing is
+        """Send a worker the folder of the lines, and begin to look there. Without room for a folder nothing is
         shown.
         """
         if self._config.get_verbosity() < 0:
@@ -252,7 +245,7 @@ class WorkersOnOneLine:
         while not self._over.wait(_SEND_EVERY):
             if time.monotonic() - shown < screen.every:
                 continue
-            text = on_one_line(read_states(self._folder))
+            text = on_one_line(self._folder)
             with self._lock, suppress(OSError, ValueError):  # the terminal may be gone
                 if text and not self._over.is_set():
                     screen.write(text)
@@ -279,25 +272,14 @@ class WorkersOnOneLine:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def read_states(folder: Path) -> dict[str, State]:
-    """Return the states that workers wrote lately, by worker; a file that is no state is left out."""
-    states = {}
-    for path in sorted(folder.glob("*.json"), key=lambda path: (len(path.name), path.name)):
-        try:
+def on_one_line(folder: Path) -> str:
+    """Return what workers wrote lately, as ``gw0 lm on m 25 %, 1/s, 0:03 left | gw1 weat on m 0 %``."""
+    lines = []
+    for path in sorted(folder.glob("*.txt"), key=lambda path: (len(path.name), path.name)):
+        with suppress(OSError, ValueError):
             if time.time() - path.stat().st_mtime < _STALE:
-                states[path.stem] = State(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            continue
-    return states
-
-
-def on_one_line(states: dict[str, State]) -> str:
-    """Return the states of all workers.
-
-    >>> on_one_line({"gw0": State("lm on m", "cases", 4, 1, 0, 1.0), "gw1": State("weat on m", "cases", 4, 0)})
-    'gw0 lm on m 25 %, 1/s, 0:03 left | gw1 weat on m 0 %'
-    """
-    return " | ".join(f"{printable(worker)} {state.in_brief()}" for worker, state in states.items())
+                lines.append(f"{printable(path.stem)} {path.read_text(encoding='utf-8')}")
+    return " | ".join(lines)
 
 
 # What stays there.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from support.small_projects import WORKERS, model
 
 from pytest_genderbias.plugin import progress
-from pytest_genderbias.plugin.progress import State, TerminalProgress, WorkersOnOneLine, on_one_line, read_states
+from pytest_genderbias.plugin.progress import State, TerminalProgress, WorkersOnOneLine, on_one_line
 
 
 class Clock:
@@ -83,20 +82,18 @@ def test_a_worker_tells_the_controller(pytester: pytest.Pytester, monkeypatch: p
     config.workerinput = {"genderbias_progress": str(pytester.path), "workerid": "gw1"}  # type: ignore[attr-defined]
     with TerminalProgress(config)("weat on m", 10, 0) as advance:
         advance(5)
-        assert on_one_line(read_states(pytester.path)) == "gw1 weat on m 50 %, 5/s, 0:01 left"
-    assert read_states(pytester.path) == {}
+        assert on_one_line(pytester.path) == "gw1 weat on m 50 %, 5/s, 0:01 left"
+    assert on_one_line(pytester.path) == ""
 
 
-def test_files_that_are_no_state_or_old_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "gw0.json").write_text("{")
-    (tmp_path / "gw1.json").write_text('["label"]')
-    (tmp_path / "gw2.json").write_text('{"label": "x"}')
-    content = json.dumps({"label": "l", "unit": "cases", "total": 0, "done": 0})
-    for name in ("gw10.json", "gw9.json", "old.json"):
-        (tmp_path / name).write_text(content)
-    os.utime(tmp_path / "old.json", (0, 0))
-    assert list(read_states(tmp_path)) == ["gw9", "gw10"]
-    assert read_states(tmp_path / "absent") == {}
+def test_files_that_are_no_text_or_old_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "gw0.txt").write_bytes(b"\xff")
+    (tmp_path / "gw1.part").write_text("half")
+    for name in ("gw10.txt", "gw9.txt", "old.txt"):
+        (tmp_path / name).write_text("l 100 %")
+    os.utime(tmp_path / "old.txt", (0, 0))
+    assert on_one_line(tmp_path) == "gw9 l 100 % | gw10 l 100 %"
+    assert on_one_line(tmp_path / "absent") == ""
 
 
 SLOW = """
@@ -119,7 +116,7 @@ def test_the_controller_shows_its_workers(project: pytest.Pytester, monkeypatch:
     source.write_text(source.read_text() + SLOW)
     project.makeconftest(
         "from pytest_genderbias.plugin import progress\nprogress._LINE_EVERY = 0.2\nprogress._SEND_EVERY = 0.1\n"
-        "progress._StateFile.every = 0.1\nfrom pytest_genderbias.scoring import engine\nengine.WINDOW = 16\n"
+        "progress._LineFile.every = 0.1\nfrom pytest_genderbias.scoring import engine\nengine.WINDOW = 16\n"
     )
     temporary = project.mkdir("temporary")
     monkeypatch.setenv("TMPDIR", str(temporary))
