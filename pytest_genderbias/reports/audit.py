@@ -11,32 +11,33 @@ import datetime
 import hashlib
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import groupby
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, SAID, Cell, between, figures_of, largest
 from pytest_genderbias.reports.html.gates import history_in_words
 from pytest_genderbias.reports.html.page import words_of, write_report
+from pytest_genderbias.reports.html.tables import safe
 from pytest_genderbias.reports.records import as_csv, cell_text, write_records
 from pytest_genderbias.reports.run_report import RunReport, write_json
 from pytest_genderbias.reports.run_tables import reduction_rows
 from pytest_genderbias.reports.run_verdict import broken_tests, run_verdict
 from pytest_genderbias.reports.selection import ABOVE_MEDIAN, SelectionRow
 from pytest_genderbias.suites.suite import load_suite, suite_names
+from pytest_genderbias.text.columns import together
 from pytest_genderbias.text.plain_files import parse_json, read_whole
 from pytest_genderbias.text.printable import brief, counted, cut, escape, json_text, markdown_table
 
 SCHEMA = 1  #: of the manifest
 MANIFEST, SUMS, STATEMENT = "manifest.json", "SHA256SUMS", "statement.intoto.json"
 _LARGEST = 2**26  #: bytes of a manifest
+_LONGEST = 4_000  #: characters of a text
 _CONFIGURATION = ("run.json", "signatures.json", "data.json")  #: what the tests depend on
 
 
@@ -285,49 +286,49 @@ def _json_writer(data_of: Callable[[RunReport], object]) -> Callable[[RunReport,
     return write
 
 
-def _readme(report: RunReport, path: Path) -> None:
-    run = report.run
-    outcomes = [settled.outcome for settled in report.judgements]
-    failed = outcomes.count(FAILED)
-    suites = len({measurement.suite for measurement in report.measurements})
-    models = ", ".join(escape(f"{model.name} ({model.spec})"[:200]) for model in run.models) or "none"
-    lines = [
-        f"# Evidence of a run of {escape(run.date)}",
-        "",
-        f"pytest-genderbias {escape(run.version)} measured {counted(suites, 'suites')} on {models}.",
-        f"Result: {run_verdict(report).text}.",
-        (
-            f"{counted(len(outcomes), 'verdicts')}: {failed} failed. {counted(len(report.not_judged), 'tests')} did not"
-            " judge."
-        ),
-        f"Commit of the project: {escape(run.commit) or 'not known'}{', with changed files' if run.modified else ''}.",
-        "",
-        "| file | content |",
-        "|---|---|",
-        *(f"| {part.name} | {part.what} |" for part in PARTS if part.applies(report)),
-        f"| {MANIFEST} | every file with its size and SHA-256 |",
-        f"| {STATEMENT} | the result of the tests, and the digest of the manifest: an in-toto statement to sign |",
-        f"| {SUMS} | the same digests: `sha256sum -c {SUMS}` checks them |",
-        "",
-        (
-            "The files say what was measured, how, on which data and with which result. They do not say that a law, a"
-            " rule or a standard is met, nor that a model is free of bias: a suite finds the stereotypes that its"
-            " sentences ask for, in its language and for its groups."
-        ),
-        "",
-    ]
-    if report.selections:
-        lines += [
-            (
-                "Selection rates and impact ratios are counted as the rules to New York City's Local Law 144 count them"
-                " (6 RCNY sections 5-300 and 5-301): each rate is divided by that of the most selected group, groups"
-                " under 2 % of the persons have a rate and no ratio, and persons of unknown groups are counted apart."
-                " Bounds hold for other persons of the same groups at 95 %. Whether predictions on these persons are"
-                " what a rule asks for, and who may audit them, is for others to say."
-            ),
-            "",
-        ]
-    write_whole(path, "\n".join(lines).encode())
+def _page_writer(name: str, content: Callable[[RunReport], Mapping[str, object]]) -> Callable[[RunReport, Path], None]:
+    """Return what writes a page of markdown: ``audit_NAME.md.jinja``, in which every text is cut and escaped."""
+
+    def write(report: RunReport, path: Path) -> None:
+        from jinja2 import Environment, StrictUndefined
+
+        environment = Environment(
+            autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
+        )
+        environment.filters["counted"] = counted
+        template = Path(__file__).with_name(f"audit_{name}.md.jinja").read_text(encoding="utf-8")
+        known = {"report": report, "run": report.run, "specs": _specs(report), "point": _point}
+        text = environment.from_string(template).render(**known, **content(report))
+        write_whole(path, (text.rstrip() + "\n").encode())
+
+    return write
+
+
+def _shown(value: object) -> object:
+    return value if hasattr(value, "__html__") else safe(escape(cut(str(value), _LONGEST)))
+
+
+def _point(label: str, text: str = "") -> str:
+    return safe(f"- **{escape(label)}**: {escape(cut(text, _LONGEST)) or 'not stated'}")
+
+
+def _specs(report: RunReport) -> dict[str, str]:
+    """Return the SPEC of each model of a run by its name, with its fingerprint where it was measured."""
+    fingerprints = {one.model: one.signature["model"].get("fingerprint") for one in report.measurements}
+    return {
+        model.name: f"{model.spec}, fingerprint {known}" if (known := fingerprints.get(model.name)) else model.spec
+        for model in report.run.models
+    }
+
+
+def _readme(report: RunReport) -> Mapping[str, object]:
+    return {
+        "suites": len({measurement.suite for measurement in report.measurements}),
+        "models": ", ".join(f"{model.name} ({model.spec})"[:200] for model in report.run.models),
+        "verdict": run_verdict(report).text,
+        "failed": sum(settled.outcome == FAILED for settled in report.judgements),
+        "parts": [part for part in PARTS if part.applies(report)],
+    }
 
 
 def _questions(report: RunReport, path: Path) -> None:
@@ -340,77 +341,37 @@ def _figures(report: RunReport, path: Path) -> None:
     write_figures(report, path)
 
 
-NOT_STATED = "not stated"
-_LONGEST = 4_000  #: characters of a text
 _MEASURES = ("suite", "statistic", "direction", "neutral", "meaning")
 _RESULTS = ("subject", "statistic", "model", "value", "bound", "verdict", "n")
 
 
-def write_bias_profile(report: RunReport, path: Path) -> None:
-    """Write what a run knows of the bias of its models: groups and harms, measures, limits, results, mitigation and
-    re-evaluation.
-    """
+def _profile(report: RunReport) -> Mapping[str, object]:
+    """Return what a run knows of the bias of its models."""
     measured = largest(report.measurements, lambda one: (one.suite, one.signature["digest"]))
-    sections = {
-        "System": _system(report),
-        "Groups and harms considered": _considered(report, measured),
-        "Groups and harms left out": _left_out(report),
-        "Measures": _measures(report, measured),
-        "Limits, and who decided them": _limits(report.judgements),
-        "Results": _results(report),
-        "Mitigation": _mitigation(report.judgements),
-        "Re-evaluation": _again(report.judgements),
+    persons = together(
+        (f"{row.model} by {row.category}", row.group) for row in report.selections if row.rate is not None
+    )
+    without_ratio = {
+        (" ".join(filter(None, (row.model, row.category, row.group))), f"{row.note}; {row.persons:,} persons"): None
+        for row in report.selections
+        if row.note
     }
-    head = [
-        "# Bias profile",
-        "",
-        (
-            "In the order of the bias profile that the draft standard prEN 18283 describes: what a run of"
-            f" {escape(report.run.date)} measured. It claims no conformity with the draft, or with any law."
-            f" `{NOT_STATED}` marks what the run does not hold, and a person has to add."
-        ),
-        "",
-    ]
-    _write(path, [*head, *(line for title, lines in sections.items() for line in (f"## {title}", "", *lines, ""))])
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    write_whole(path, ("\n".join(lines).rstrip() + "\n").encode())
-
-
-def _point(label: str, text: str) -> str:
-    return f"- **{label}**: {escape(cut(text, _LONGEST)) or NOT_STATED}"
-
-
-def _system(report: RunReport) -> Iterator[str]:
-    yield from (_point(f"model {escape(name)}", spec) for name, spec in _specs(report))
-    yield _point("commit of the project", report.run.commit)
-    for label in ("intended purpose", "persons and setting that it is meant for", "who is responsible for it"):
-        yield _point(label, "")
-
-
-def _specs(report: RunReport) -> Iterator[tuple[str, str]]:
-    """Yield each model of a run with its SPEC, and its fingerprint where it was measured."""
-    fingerprints = {one.model: one.signature["model"].get("fingerprint") for one in report.measurements}
-    for model in report.run.models:
-        known = fingerprints.get(model.name)
-        yield model.name, f"{model.spec}, fingerprint {known}" if known else model.spec
-
-
-def _considered(report: RunReport, measured: Sequence[Measurement]) -> Iterator[str]:
-    for one in measured:
-        words = words_of(one)
-        harms = [said for gate in report.judgements if gate.suite == one.suite and (said := gate.evidence.get("harm"))]
-        yield from (f"### {escape(one.suite)}", "")
-        yield _point("groups", ", ".join(_groups(one)))
-        yield _point("question", words.question if words else "")
-        yield from (_point("harm that a gate should prevent", harm) for harm in dict.fromkeys(harms or [""]))
-        yield ""
-    persons: dict[str, dict[str, None]] = {}
-    for row in report.selections:
-        if row.rate is not None:
-            persons.setdefault(f"{row.model} by {row.category}", {})[row.group] = None
-    yield from (_point(f"selection rates of {escape(label)}", ", ".join(names)) for label, names in persons.items())
+    limits = {(one.gate_name, one.statistic, one.bound, *one.evidence.items()): one for one in report.judgements}
+    return {
+        "measured": measured,
+        "words_of": words_of,
+        "groups_of": _groups,
+        "persons": persons,
+        "broken_tests": broken_tests,
+        "without_ratio": without_ratio,
+        "unmeasured": sorted({*suite_names()} - {one.suite for one in report.measurements}),
+        "measures": safe(_measures(report, measured)),
+        "limits": limits.values(),
+        "said": SAID,
+        "results": safe(_results(report)),
+        "mitigation": safe(markdown_table(*reduction_rows(report.judgements))),
+        "history_in_words": history_in_words,
+    }
 
 
 def _groups(measurement: Measurement) -> list[str]:
@@ -422,26 +383,7 @@ def _groups(measurement: Measurement) -> list[str]:
     return [str(record.get("value")) for record in measurement.records if record.get("slice") == "group"]
 
 
-def _left_out(report: RunReport) -> Iterator[str]:
-    for test in report.not_judged:
-        yield _point(f"not judged: {escape(test.test)}", test.reason)
-    for broken in broken_tests(report):
-        yield _point(f"failed without a verdict: {escape(broken.test)}", broken.text)
-    for missing in report.not_compared:
-        yield _point(f"not compared: {escape(missing.suite)}", missing.reason)
-    without = [row for row in report.selections if row.note]
-    labels = [" ".join(filter(None, (row.model, row.category, row.group))) for row in without]
-    points = (
-        _point(f"no ratio: {escape(label)}", f"{row.note}; {row.persons:,} persons")
-        for label, row in zip(labels, without, strict=True)
-    )
-    yield from dict.fromkeys(points)  # a row a decision
-    others = sorted({*suite_names()} - {one.suite for one in report.measurements})
-    yield _point("packaged suites that the run did not measure", ", ".join(others))
-    yield _point("other groups and harms, and why they were left out", "")
-
-
-def _measures(report: RunReport, measured: Sequence[Measurement]) -> Iterator[str]:
+def _measures(report: RunReport, measured: Sequence[Measurement]) -> str:
     judged = {(one.suite, one.statistic) for one in report.judgements}
     shown = [
         figure
@@ -449,45 +391,13 @@ def _measures(report: RunReport, measured: Sequence[Measurement]) -> Iterator[st
         if figure.name == figure.measurement.main or (figure.measurement.suite, figure.name) in judged
     ]
     columns = [FIGURE_COLUMNS[name] for name in _MEASURES]
-    yield markdown_table([one.header for one in columns], [[one.text(row) for one in columns] for row in shown])
-    yield ""
-    yield "`values.csv` has all statistics. What the figures do not mean:"
-    yield ""
-    for one in measured:
-        words = words_of(one)
-        yield _point(escape(one.suite), words.does_not_mean if words else "")
+    return markdown_table([one.header for one in columns], [[one.text(row) for one in columns] for row in shown])
 
 
-def _limits(judgements: Sequence[Judgement]) -> Iterator[str]:
-    subjects = {(one.gate_name, one.statistic, one.bound, *one.evidence.items()): one for one in judgements}
-    for one in subjects.values():
-        yield from (f"### {escape(f'{one.gate_name}, {one.statistic}')}", "")
-        yield _point("limit or baseline", one.bound)
-        yield from (_point(name, one.evidence.get(name, "")) for name in SAID)
-        yield ""
-    if not subjects:
-        yield f"No gate judged a figure. Limits, and who decided them: {NOT_STATED}."
-
-
-def _results(report: RunReport) -> Iterator[str]:
+def _results(report: RunReport) -> str:
     columns = [GATE_COLUMNS[name] for name in _RESULTS]
     rows = [[*(one.text(row) for one in columns), between(row.interval)] for row in report.judgements]
-    yield markdown_table([*(one.header for one in columns), "bounds that decided"], rows)
-    yield ""
-    yield "`verdicts.csv` has the whole reason of each verdict, `values.csv` what was measured without a gate."
-
-
-def _mitigation(judgements: Sequence[Judgement]) -> Iterator[str]:
-    headers, rows = reduction_rows(judgements)
-    yield markdown_table(headers, rows) or f"The run judged none. What was done against bias: {NOT_STATED}."
-
-
-def _again(judgements: Sequence[Judgement]) -> Iterator[str]:
-    for one in judgements:
-        if history := history_in_words(one):
-            yield _point(escape(f"{one.gate_name}, {one.statistic} on {one.model}"), "; ".join(history))
-    for label in ("what makes a new evaluation necessary", "date of the next one", "who decides on it"):
-        yield _point(label, "")
+    return markdown_table([*(one.header for one in columns), "bounds that decided"], rows)
 
 
 # New York City's Local Law 144.
@@ -496,56 +406,27 @@ _SEX, _RACE = "Sex", "Race or ethnicity"
 _BOTH = f"{_SEX} and {_RACE[0].lower()}{_RACE[1:]}"
 _WORDS = {_SEX: ("sex", "gender"), _RACE: ("race", "ethnic")}
 _SEXES = {"female", "male"}
-_LAW = (
-    "In the order of the summary of results that the rules to New York City's Local Law 144 of 2021 ask for (6 RCNY"
-    " sections 5-301 and 5-303). It is no bias audit, which an independent auditor makes, and claims no compliance."
-    " Categories are called as in the data; the rules name those of the EEO-1 report."
-)
-_CLASSES = "Each class that was predicted has its tables; selection is the class that favours a person."
-#: What a summary states and no run holds.
-_TO_ADD = (
-    "date of the most recent bias audit", "independent auditor", "distribution date of the tool",
-    "explanation of the data: historical or test data, whose, from when to when, and why these",
-)  # fmt: skip
 
 
-def write_selection_summary(report: RunReport, path: Path) -> None:
-    """Write selection rates and impact ratios by sex, by race or ethnicity, and by both, with unknown persons and the
-    source of the data.
-    """
-    lines = ["# Selection rates and impact ratios", "", f"{_LAW} `{NOT_STATED}` marks what a person has to add.", ""]
-    sources = dict(_specs(report))
-    for model, of_model in groupby(report.selections, lambda row: row.model):
-        rows = list(of_model)
-        lines += [f"## {escape(model)}", "", _point("date of this count", report.run.date)]
-        lines += [_point("source of the data", sources.get(model, ""))]
-        lines += [*(_point(label, "") for label in _TO_ADD), ""]
-        decisions = dict.fromkeys(row.decision for row in rows)
-        lines += [_CLASSES, ""] if len(decisions) > 1 else []
-        for decision in decisions:
-            lines += _decision(decision, [row for row in rows if row.decision == decision])
-    _write(path, lines)
+def _selection_summary(report: RunReport) -> Mapping[str, object]:
+    """Return selection rates and impact ratios by model and decision."""
+    models: dict[str, dict[str, list[SelectionRow]]] = {}
+    for row in report.selections:
+        models.setdefault(row.model, {}).setdefault(row.decision, []).append(row)
+    return {"models": models, "tables_of": _tables, "table_of": _selection_table, "unknown_in": _unknown}
 
 
-def _decision(decision: str, rows: Sequence[SelectionRow]) -> Iterator[str]:
-    rate = "scoring rate" if decision == ABOVE_MEDIAN else "selection rate"
-    if not decision:  # the file has none
-        yield from (_point("no rates", row.note) for row in rows)
-        return
-    yield from (f"### Decision: {escape(decision)}", "")
-    for title in (_SEX, _RACE, _BOTH):
-        table = [row for row in rows if _category(rows, row.category) == title]
-        yield from (f"#### {title}", "")
-        yield from _selection_table(table, rate)
-        yield ""
+def _tables(rows: Sequence[SelectionRow]) -> dict[str, list[SelectionRow]]:
+    """Return the rows of a decision by the table that they belong to."""
+    return {title: [row for row in rows if _category(rows, row.category) == title] for title in (_SEX, _RACE, _BOTH)}
 
 
-def _selection_table(table: Sequence[SelectionRow], rate: str) -> Iterator[str]:
-    known = [row for row in table if row.rate is not None and row.selected is not None]
-    unknown = next((row.persons for row in table if row.rate is None and row.group), 0)
-    if not known:
-        yield "; ".join(dict.fromkeys(escape(row.note) for row in table if row.note)) or NOT_STATED
-        return
+def _unknown(table: Sequence[SelectionRow]) -> int:
+    """Return how many persons of a table are of an unknown group."""
+    return next((row.persons for row in table if row.rate is None and row.group), 0)
+
+
+def _selection_table(known: Sequence[SelectionRow], decision: str) -> str:
     cells = [
         (
             row.group,
@@ -557,12 +438,9 @@ def _selection_table(table: Sequence[SelectionRow], rate: str) -> Iterator[str]:
         )
         for row in known
     ]
+    rate = "scoring rate" if decision == ABOVE_MEDIAN else "selection rate"
     headers = ("category", "applicants", "selected", rate, "impact ratio", "note")
-    yield markdown_table(headers, cells, right=(1, 2, 3, 4))
-    yield ""
-    yield _point("persons of an unknown category, not counted", f"{unknown:,}")
-    if any(row.ratio is None for row in known):
-        yield _point("why categories under 2 % were left out", "")
+    return safe(markdown_table(headers, cells, right=(1, 2, 3, 4)))
 
 
 def _category(rows: Sequence[SelectionRow], category: str) -> str:
@@ -579,16 +457,16 @@ _write_verdicts = _table_writer(_verdicts, [GATE_COLUMNS[name].header for name i
 _write_values = _table_writer(_values, [FIGURE_COLUMNS[name].header for name in _VALUES])
 #: What a pack holds, in the order of its README.
 PARTS = (
-    Part("README.md", "this page", _readme),
+    Part("README.md", "this page", _page_writer("readme", _readme)),
     Part(
         "bias-profile.md",
         "groups and harms, measures, limits and who decided them, results, mitigation, re-evaluation",
-        write_bias_profile,
+        _page_writer("profile", _profile),
     ),
     Part(
         "local-law-144.md",
         "the same rates in the order of the summary of Local Law 144: sex, race, and both",
-        write_selection_summary,
+        _page_writer("selections", _selection_summary),
         lambda report: bool(report.selections),
     ),
     Part("questions.md", "which file helps with which question of laws and frameworks", _questions),
