@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED, FinishedTest, Paragraph, direction_in_words
@@ -15,6 +14,7 @@ from pytest_genderbias.reports.html.tables import (
     PageColumn,
     PageRow,
     PageTable,
+    Part,
     make_table,
     naming_cell,
     number_cell,
@@ -39,31 +39,6 @@ _COLUMNS = (
     PageColumn("Worse is"),
     PageColumn("History", wide=True),
 )
-
-
-@dataclass(frozen=True)
-class GateText:
-    """The text of a judgement.
-
-    Attributes:
-        id: its id on the page.
-        outcome: CSS class.
-        verdict: one word or two, with a sign.
-        title: suite, statistic and model.
-        lead: what was decided, in figures.
-        paragraphs: further lines, each with a label; a command is to be copied. What people said of the gate is last.
-        details: what else is known of it.
-        history: since when it has been judged by this baseline, and how far it has come.
-    """
-
-    id: str
-    outcome: str
-    verdict: str
-    title: str
-    lead: str
-    paragraphs: tuple[Paragraph, ...]
-    details: tuple[Paragraph, ...]
-    history: tuple[str, ...]
 
 
 def outcome_of(settled: Judgement) -> str:
@@ -107,20 +82,28 @@ def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTabl
     return make_table("gates-table", "Verdicts of the gates", _COLUMNS, rows, filters=filters)
 
 
-def make_text(number: int, judgement: Judgement) -> GateText:
-    """Return the text of a judgement, counted from 1."""
-    outcome = outcome_of(judgement)
-    title = f"{judgement.gate_name}.{judgement.statistic} on {judgement.model}"
-    history = history_in_words(judgement)
+def make_text(number: int, judgement: Judgement) -> Part:
+    """Return the text of a judgement, counted from 1: what was decided, in figures; further lines, each with a label,
+    and last what people said of the gate; what else is known of it; and since when this baseline has judged it.
+    """
     said = (Paragraph(name, text) for name, text in judgement.evidence.items())
-    texts = judgement.headline, (*judgement.shown[1:], *said), judgement.details
-    return GateText(f"gate-{number}", outcome, _verdict(judgement), title, *texts, history)
+    return {
+        "id": f"gate-{number}",
+        "outcome": outcome_of(judgement),
+        "verdict": _verdict(judgement),
+        "title": f"{judgement.gate_name}.{judgement.statistic} on {judgement.model}",
+        "lead": judgement.headline,
+        "paragraphs": (*judgement.shown[1:], *said),
+        "details": judgement.details,
+        "history": history_in_words(judgement),
+    }
 
 
-def make_broken_text(number: int, test: FinishedTest) -> GateText:
+def make_broken_text(number: int, test: FinishedTest) -> Part:
     """Return the text of a test that failed without a verdict, counted from 1."""
     title = f"{test.test} on {test.model}" if test.model else test.test
-    return GateText(f"broken-{number}", FAILED, _BROKEN, title, test.text, (), (), ())
+    what = {"id": f"broken-{number}", "outcome": FAILED, "verdict": _BROKEN, "title": title, "lead": test.text}
+    return {**what, "paragraphs": (), "details": (), "history": ()}
 
 
 def _broken_row(number: int, test: FinishedTest) -> PageRow:

@@ -12,7 +12,6 @@ import hashlib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
@@ -26,7 +25,6 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of, largest
 from pytest_genderbias.reports.figures.drawing import css
 from pytest_genderbias.reports.html.gates import (
-    GateText,
     in_order,
     make_broken_text,
     make_gate_table,
@@ -37,10 +35,9 @@ from pytest_genderbias.reports.html.gates import (
 from pytest_genderbias.reports.html.tables import (
     PageCell,
     PageColumn,
-    PageFigure,
-    PagePart,
     PageRow,
     PageTable,
+    Part,
     make_table,
     naming_cell,
     number_cell,
@@ -75,12 +72,28 @@ _KINDS = {
 _LEADING_NUMBER = re.compile(r"\(?(-?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?)")
 
 
-def place_of(figure: PageFigure, suite_ids: Mapping[str, str]) -> str:
+Fact: TypeAlias = "tuple[str, str]"  #: its name and what it is
+Drawn: TypeAlias = "tuple[Picture, str]"  #: a picture, and its safe markup
+
+
+def place_of(picture: Picture, suite_ids: Mapping[str, str]) -> str:
     """Return the id of the section in which a picture stands."""
-    return _KINDS.get(figure.kind) or suite_ids.get(figure.suite, "pictures")
+    return _KINDS.get(picture.kind) or suite_ids.get(picture.suite, "pictures")
 
 
-def make_parts(report: RunReport, suite_ids: Mapping[str, str], figures: Sequence[PageFigure]) -> Iterator[PagePart]:
+def _part(
+    part_id: str,
+    title: str,
+    table: PageTable | None = None,
+    lead: Iterable[str] = (),
+    notes: Iterable[str] = (),
+    figures: Sequence[Drawn] = (),
+) -> Part:
+    """Return a section with a table, paragraphs above and below it, and pictures."""
+    return {"id": part_id, "title": title, "table": table, "lead": lead, "notes": notes, "figures": figures}
+
+
+def make_parts(report: RunReport, suite_ids: Mapping[str, str], figures: Sequence[Drawn]) -> Iterator[Part]:
     """Yield the sections that the run has something for.
 
     Args:
@@ -88,41 +101,37 @@ def make_parts(report: RunReport, suite_ids: Mapping[str, str], figures: Sequenc
         suite_ids: by the name of a suite: id of its section.
         figures: all pictures of the page.
     """
-    parts = {part.id: part for part in _tables(report, suite_ids)}
+    parts = dict(_tables(report, suite_ids))
     for part_id, title in _TITLES.items():
-        own = tuple(figure for figure in figures if place_of(figure, suite_ids) == part_id)
+        own = [drawn for drawn in figures if place_of(drawn[0], suite_ids) == part_id]
         if part_id in parts or own:
-            yield replace(parts.get(part_id, PagePart(part_id, title, None)), figures=own)
+            yield _part(part_id, title, *parts.get(part_id, ()), figures=own)
 
 
-def _tables(report: RunReport, suite_ids: Mapping[str, str]) -> Iterator[PagePart]:
-    """Yield the sections with a table, or with notes that say why there is none."""
+def _tables(
+    report: RunReport, suite_ids: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[PageTable | None, Sequence[str], Sequence[str]]]]:
+    """Yield the table of each section, the paragraphs above it, and those below it, which say why there is no table."""
     if report.measurements:
         lead = (
-            (
-                "One line a suite and model: its main statistic. By chance: what randomly exchanged groups give on the"
-                " same scores."
-            ),
+            "One line a suite and model: its main statistic. By chance: what randomly exchanged groups give on the"
+            " same scores."
         )
-        yield _part("overview", make_overview(report.measurements, suite_ids), lead=lead)
+        yield "overview", (make_overview(report.measurements, suite_ids), [lead], ())
     known = (report.comparisons or None, report.not_compared, report.variances or None)
     for one in run_tables(report.judgements, *known):
         if one.kind in _TITLES:
-            yield _part(one.kind, _table(one.kind, one.headers, one.rows) if one.rows else None, one.notes)
+            yield one.kind, (_table(one.kind, one.headers, one.rows) if one.rows else None, (), one.notes)
 
 
-def _part(part_id: str, table: PageTable | None, notes: Iterable[str] = (), lead: tuple[str, ...] = ()) -> PagePart:
-    return PagePart(part_id, _TITLES[part_id], table, lead, tuple(notes))
-
-
-def make_not_judged(tests: Sequence[NotJudged]) -> PagePart | None:
+def make_not_judged(tests: Sequence[NotJudged]) -> Part | None:
     """Return the section on tests that could not judge, with their reasons; ``None`` if all did."""
     if not tests:
         return None
     rows = [(test.test, test.model, test.reason) for test in tests]
     title = "Not run, and why"
-    lead = (f"{counted(len(tests), 'tests')} of this run neither passed nor failed.",)
-    return PagePart("not-judged", title, _table("not-judged", ("test", "model", "reason"), rows, title), lead)
+    lead = f"{counted(len(tests), 'tests')} of this run neither passed nor failed."
+    return _part("not-judged", title, _table("not-judged", ("test", "model", "reason"), rows, title), [lead])
 
 
 def _table(part_id: str, headers: Iterable[str], rows: Sequence[Sequence[str]], title: str = "") -> PageTable:
@@ -137,21 +146,13 @@ def _table(part_id: str, headers: Iterable[str], rows: Sequence[Sequence[str]], 
         )
         for i, (header, of_numbers) in enumerate(zip(headers, numeric, strict=True))
     )
-    cells = [
-        PageRow(
-            tuple(
-                _numeric_cell(text) if of_numbers else PageCell(text)
-                for text, of_numbers in zip(row, numeric, strict=True)
-            )
-        )
-        for row in rows
-    ]
+    cells = [PageRow(tuple(map(_text_cell, row, numeric))) for row in rows]
     return make_table(f"{part_id}-table", title or _TITLES[part_id], columns, cells)
 
 
-def _numeric_cell(text: str) -> PageCell:
-    number = _number(text)
-    return PageCell(text, key="" if number is None else number)
+def _text_cell(text: str, is_number: bool) -> PageCell:
+    number = _number(text) if is_number else None
+    return PageCell(text, key="" if is_number and number is None else number)
 
 
 def _number(text: str) -> float | None:
@@ -186,31 +187,6 @@ _VALUES = (
 _MOST_RECORDS = 100  #: of a table
 
 
-@dataclass(frozen=True)
-class SuiteSection:
-    """The section of a suite.
-
-    Attributes:
-        id: its id on the page.
-        name: of the suite.
-        about: what it asks and how to read it; ``None`` if it is not known.
-        values: all statistics on all models.
-        figures: its pictures.
-        verdicts: texts of its gates that did not fail.
-        records: the worst records of each measurement.
-        notes: on the measurements.
-    """
-
-    id: str
-    name: str
-    about: SuiteAbout | None
-    values: PageTable
-    figures: tuple[PageFigure, ...] = ()
-    verdicts: tuple[GateText, ...] = ()
-    records: tuple[tuple[str, tuple[PageTable, ...]], ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, str]) -> PageTable:
     """Return the table with the main statistic of every measurement."""
     rows = []
@@ -228,25 +204,29 @@ def _largest(measurements: Sequence[Measurement]) -> list[Measurement]:
     return largest(measurements, lambda one: (one.suite, one.model, repr(sorted(one.signature["settings"].items()))))
 
 
-def make_section(
-    suite_id: str,
-    measurements: Sequence[Measurement],
-    about: SuiteAbout | None,
-    figures: tuple[PageFigure, ...],
-    verdicts: tuple[GateText, ...],
-) -> SuiteSection:
-    """Return the section of one suite, measured on one model or several."""
-    name = measurements[0].suite
+def _section(
+    suite_id: str, name: str, report: RunReport, figures: Sequence[Drawn], texts: Sequence[tuple[Judgement, Part]]
+) -> Part:
+    """Return the section of one suite, measured on one model or several. The texts of gates that failed are above, and
+    not repeated.
+    """
+    measurements = [one for one in report.measurements if one.suite == name]
     shown = sorted(_largest(measurements), key=lambda one: one.model)
     rows = [row for statistic in _statistics(shown) for row in _value_rows(shown, statistic)]
-    values = make_table(f"{suite_id}-values", f"Figures of {name}", _VALUES, rows)
-    records = [
-        (f"Worst records on {_subject(one, shown)}", tuple(_records(f"{suite_id}-{number}", one)))
-        for number, one in enumerate(shown)
-        if one.records
-    ]
-    notes = [f"{one.model}: {note}" for one in measurements for note in one.notes]
-    return SuiteSection(suite_id, name, about, values, figures, verdicts, tuple(records), tuple(dict.fromkeys(notes)))
+    return {
+        "id": suite_id,
+        "name": name,
+        "about": words_of(measurements[0]),
+        "table": make_table(f"{suite_id}-values", f"Figures of {name}", _VALUES, rows),
+        "figures": figures,
+        "verdicts": [text for settled, text in texts if settled.suite == name and outcome_of(settled) != FAILED],
+        "records": [
+            (f"Worst records on {_subject(one, shown)}", list(_records(f"{suite_id}-{number}", one)))
+            for number, one in enumerate(shown)
+            if one.records
+        ],
+        "notes": list(dict.fromkeys(f"{one.model}: {note}" for one in measurements for note in one.notes)),
+    }
 
 
 def _subject(measurement: Measurement, measurements: Sequence[Measurement]) -> str:
@@ -344,14 +324,12 @@ def _record_cell(value: object) -> PageCell:
     return PageCell("-" if value is None else str(value), key="" if value is None else None)
 
 
-def draw_figures(pictures: Iterable[Picture]) -> list[PageFigure]:
+def draw_figures(pictures: Iterable[Picture]) -> list[Drawn]:
     """Return the pictures as safe markup, by suite and model, those of several models last."""
     from pytest_genderbias.reports.figures.files import svg
 
-    return [
-        PageFigure(safe(svg(one, prefix=f"picture-{number}")), one.kind, one.suite, one.title, one.caption, one.others)
-        for number, one in enumerate(sorted(pictures, key=lambda one: (one.suite, not one.model, one.model)), 1)
-    ]
+    in_order = sorted(pictures, key=lambda one: (one.suite, not one.model, one.model))
+    return [(one, safe(svg(one, prefix=f"picture-{number}"))) for number, one in enumerate(in_order, 1)]
 
 
 def words_of(measurement: Measurement) -> SuiteAbout | None:
@@ -374,58 +352,6 @@ _CAUTION = (
     " States, and provoke stereotypes with templates that nobody wrote in earnest. What a suite does not find may still"
     " harm people."
 )
-
-
-Fact: TypeAlias = "tuple[str, str]"  #: its name and what it is
-
-
-@dataclass(frozen=True)
-class ReportPage:
-    """Everything that the template shows.
-
-    Attributes:
-        headline: result of the run in a few words.
-        outcome: CSS class of the result.
-        facts: date, model and baseline, for the first screen.
-        failures: what failed the run beside its gates.
-        gates: verdicts of all gates; ``None`` without gates.
-        trouble: texts of the gates that failed.
-        verdicts: texts of the other gates on suites that have no section.
-        tables: the other sections before the suites.
-        not_judged: the section on tests without a verdict; ``None`` if there are none.
-        suites: a section a suite.
-        models: names of the models, each with the SPEC that it was loaded from.
-        conditions: versions and settings.
-        glossary: words of the page.
-        command: what was typed.
-        caution: what a pass does not say.
-        version: of pytest-genderbias.
-    """
-
-    headline: str
-    outcome: str
-    facts: tuple[Fact, ...]
-    failures: tuple[str, ...]
-    gates: PageTable | None
-    trouble: tuple[GateText, ...]
-    verdicts: tuple[GateText, ...]
-    tables: tuple[PagePart, ...]
-    not_judged: PagePart | None
-    suites: tuple[SuiteSection, ...]
-    models: tuple[Fact, ...]
-    conditions: tuple[Fact, ...]
-    glossary: tuple[Fact, ...]
-    command: str
-    caution: str
-    version: str
-
-    @property
-    def contents(self) -> dict[str, str]:
-        """The titles of all sections but those of the suites, by id."""
-        gates = {} if self.gates is None else {"gates": "Verdicts"}
-        failures = {"failures": "What failed"} if self.trouble else {}
-        parts = {part.id: part.title for part in (*self.tables, self.not_judged) if part is not None}
-        return {**gates, **failures, **parts, "run": "The run"}
 
 
 def write_report(report: RunReport, path: Path) -> None:
@@ -480,59 +406,43 @@ def _breakable(text: str) -> str:
     return safe(str(escape(_shown(text))).replace("_", "_<wbr>"))
 
 
-def make_page(report: RunReport) -> ReportPage:
+def make_page(report: RunReport) -> Part:
     """Return what the template shows of a run."""
-    names = sorted(dict.fromkeys(one.suite for one in report.measurements))
+    names = sorted({one.suite for one in report.measurements})
     suite_ids = {name: f"suite-{number}" for number, name in enumerate(names, 1)}
     texts = [(settled, make_text(number, settled)) for number, settled in in_order(report.judgements)]
-    verdict = run_verdict(report)
+    gates, verdict, run = make_gate_table(report, suite_ids), run_verdict(report), report.run
+    trouble = [make_broken_text(number, test) for number, test in enumerate(broken_tests(report), 1)]
+    trouble += [text for settled, text in texts if outcome_of(settled) == FAILED]
     figures = draw_figures(report.pictures)
-    run = report.run
-    return ReportPage(
-        headline=verdict.headline,
-        outcome=verdict.outcome,
-        facts=tuple(_facts(report)),
-        failures=report.failures,
-        gates=make_gate_table(report, suite_ids),
-        trouble=(
-            *(make_broken_text(number, test) for number, test in enumerate(broken_tests(report), 1)),
-            *(text for settled, text in texts if outcome_of(settled) == FAILED),
-        ),
-        verdicts=tuple(
-            text for settled, text in texts if settled.suite not in suite_ids and outcome_of(settled) != FAILED
-        ),
-        tables=tuple(make_parts(report, suite_ids, figures)),
-        not_judged=make_not_judged(report.not_judged),
-        suites=tuple(_sections(report, suite_ids, figures, texts)),
-        models=tuple((model.name, model.spec) for model in run.models),
-        conditions=tuple(_conditions(run)),
-        glossary=tuple((with_note(code), REASONS[code].meaning) for code in REASONS if code in _codes(report)),
-        command=shlex.join(("pytest", *run.arguments)),
-        caution=_CAUTION,
-        version=run.version,
-    )
-
-
-def _codes(report: RunReport) -> set[str]:
-    return {settled.code for settled in report.judgements}
-
-
-def _sections(
-    report: RunReport,
-    suite_ids: Mapping[str, str],
-    figures: Sequence[PageFigure],
-    texts: Sequence[tuple[Judgement, GateText]],
-) -> Iterator[SuiteSection]:
-    """Yield a section for each suite; the texts of gates in trouble are above, and not repeated."""
-    for suite, suite_id in suite_ids.items():
-        measurements = [one for one in report.measurements if one.suite == suite]
-        yield make_section(
-            suite_id,
-            measurements,
-            words_of(measurements[0]),
-            tuple(figure for figure in figures if place_of(figure, suite_ids) == suite_id),
-            tuple(text for settled, text in texts if settled.suite == suite and outcome_of(settled) != FAILED),
-        )
+    tables, not_judged = list(make_parts(report, suite_ids, figures)), make_not_judged(report.not_judged)
+    codes = {settled.code for settled in report.judgements}
+    contents = [("gates", "Verdicts")] if gates else []
+    contents += [("failures", "What failed")] if trouble else []
+    contents += [(str(part["id"]), str(part["title"])) for part in (*tables, not_judged) if part is not None]
+    return {
+        "headline": verdict.headline,
+        "outcome": verdict.outcome,
+        "facts": list(_facts(report)),
+        "failures": report.failures,
+        "contents": [*contents, ("run", "The run")],
+        "gates": gates,
+        "trouble": trouble,
+        # of gates on suites that have no section
+        "verdicts": [text for one, text in texts if one.suite not in suite_ids and outcome_of(one) != FAILED],
+        "tables": tables,
+        "not_judged": not_judged,
+        "suites": [
+            _section(suite_id, name, report, [one for one in figures if place_of(one[0], suite_ids) == suite_id], texts)
+            for name, suite_id in suite_ids.items()
+        ],
+        "models": [(model.name, model.spec) for model in run.models],
+        "conditions": list(_conditions(run)),
+        "glossary": [(with_note(code), reason.meaning) for code, reason in REASONS.items() if code in codes],
+        "command": shlex.join(("pytest", *run.arguments)),
+        "caution": _CAUTION,
+        "version": run.version,
+    }
 
 
 def _facts(report: RunReport) -> Iterator[Fact]:

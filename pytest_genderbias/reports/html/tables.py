@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from pytest_genderbias.text.printable import format_number
+
+Part: TypeAlias = Mapping[str, object]  #: what the template shows of a section or of the text of a gate
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,10 @@ class PageCell:
 
 @dataclass(frozen=True)
 class PageRow:
-    """A row, with the outcome that it is coloured and filtered by, and its id on the page."""
+    """A row, with the outcome that it is coloured and filtered by."""
 
     cells: tuple[PageCell, ...]
     outcome: str = ""
-    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,41 +87,6 @@ class PageTable:
     caption: str = ""
     filters: Mapping[str, str] = field(default_factory=dict)
     cards: bool = True
-
-
-@dataclass(frozen=True)
-class PageFigure:
-    """A picture: safe markup, its kind, its suite (or an empty text), its title, how to read it, and what it leaves
-    out.
-    """
-
-    drawing: str
-    kind: str
-    suite: str
-    title: str
-    caption: str
-    others: str = ""
-
-
-@dataclass(frozen=True)
-class PagePart:
-    """A section of the page with one table.
-
-    Attributes:
-        id: its id.
-        title: its heading.
-        table: what it shows; ``None`` for a section of pictures.
-        lead: paragraphs above.
-        notes: paragraphs below.
-        figures: pictures below the table.
-    """
-
-    id: str
-    title: str
-    table: PageTable | None
-    lead: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    figures: tuple[PageFigure, ...] = field(default=())
 
 
 def make_table(
