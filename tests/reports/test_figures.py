@@ -138,4 +138,3 @@ def test_functions_for_notebooks_take_measurements(tmp_path_factory: pytest.Temp
         figures.fills(measurement)
     with pytest.raises(UnknownNameError, match="expected two models"):
         figures.models([measurement])
-    assert set(figures.__all__) <= set(dir(figures)) | {name for name in figures.__all__ if hasattr(figures, name)}

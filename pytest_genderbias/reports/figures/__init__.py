@@ -12,60 +12,23 @@ matplotlib is imported when something is drawn.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pytest_genderbias.reports.figures.drawing import draw, png
-    from pytest_genderbias.reports.figures.notebook import (
-        accuracy_and_bias,
-        agreement,
-        all_of,
-        along_training,
-        compression,
-        fills,
-        growth,
-        heat_map,
-        histogram,
-        mitigations,
-        models,
-        price,
-        resilience,
-        retrained,
-        scatter,
-        signed_bars,
-        variance,
-        words_by_set,
-    )
-
-_EXPORTS = {"draw": "drawing", "png": "drawing"}  #: all others are in notebook
-
-__all__ = [
-    "accuracy_and_bias",
-    "agreement",
-    "all_of",
-    "along_training",
-    "compression",
-    "draw",
-    "fills",
-    "growth",
-    "heat_map",
-    "histogram",
-    "mitigations",
-    "models",
-    "png",
-    "price",
-    "resilience",
-    "retrained",
-    "scatter",
-    "signed_bars",
-    "variance",
-    "words_by_set",
-]
-
-
-def __getattr__(name: str) -> object:
-    """Import a function when it is first used, so that a run that draws nothing imports nothing for it."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"pytest_genderbias.reports.figures.{_EXPORTS.get(name, 'notebook')}"), name)
+from pytest_genderbias.reports.figures.drawing import draw as draw
+from pytest_genderbias.reports.figures.drawing import png as png
+from pytest_genderbias.reports.figures.notebook import accuracy_and_bias as accuracy_and_bias
+from pytest_genderbias.reports.figures.notebook import agreement as agreement
+from pytest_genderbias.reports.figures.notebook import all_of as all_of
+from pytest_genderbias.reports.figures.notebook import along_training as along_training
+from pytest_genderbias.reports.figures.notebook import compression as compression
+from pytest_genderbias.reports.figures.notebook import fills as fills
+from pytest_genderbias.reports.figures.notebook import growth as growth
+from pytest_genderbias.reports.figures.notebook import heat_map as heat_map
+from pytest_genderbias.reports.figures.notebook import histogram as histogram
+from pytest_genderbias.reports.figures.notebook import mitigations as mitigations
+from pytest_genderbias.reports.figures.notebook import models as models
+from pytest_genderbias.reports.figures.notebook import price as price
+from pytest_genderbias.reports.figures.notebook import resilience as resilience
+from pytest_genderbias.reports.figures.notebook import retrained as retrained
+from pytest_genderbias.reports.figures.notebook import scatter as scatter
+from pytest_genderbias.reports.figures.notebook import signed_bars as signed_bars
+from pytest_genderbias.reports.figures.notebook import variance as variance
+from pytest_genderbias.reports.figures.notebook import words_by_set as words_by_set

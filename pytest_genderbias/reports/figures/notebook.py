@@ -13,7 +13,6 @@ from pytest_genderbias.measurement.variance import value_variance
 from pytest_genderbias.reports.figures import runs, studies
 from pytest_genderbias.reports.figures.drawing import draw
 from pytest_genderbias.reports.picture import Picture
-from pytest_genderbias.reports.pictures import pictures_of
 from pytest_genderbias.suites.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ class Figures(list["Figure"]):
 
 def all_of(measurement: Measurement) -> Figures:
     """Return all pictures of a measurement, the most telling first."""
+    from pytest_genderbias.reports.pictures import pictures_of
+
     return Figures(draw(picture) for picture in pictures_of(measurement))
 
 
@@ -135,6 +136,8 @@ def agreement(study: Any, intrinsic: str, extrinsic: str) -> Figure:
 
 
 def _of_kind(measurement: Measurement, kind: str) -> Figure:
+    from pytest_genderbias.reports.pictures import pictures_of
+
     pictures = pictures_of(measurement)
     return _drawn(
         next((picture for picture in pictures if picture.kind == kind), None),
