@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +12,7 @@ from pytest_genderbias.datasets.files import Row, column_names, place, read_name
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.models.predictions import group_name, looks_like_predictions
 from pytest_genderbias.models.roles import COREFERENCE_PREDICTIONS
-from pytest_genderbias.statistics.impact_ratio import LEAST_SHARE, ImpactRatios, above_median, impact_ratios
+from pytest_genderbias.statistics.impact_ratio import LEAST_SHARE, above_median, impact_ratios
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.printable import brief
 
@@ -58,48 +58,9 @@ class SelectionRow:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class SelectionTable:
-    """The impact ratios of one decision in one category of persons, or in an intersection of several.
-
-    Attributes:
-        decision: the predicted class that counts as selected, :data:`ABOVE_MEDIAN`, or ``selected``.
-        categories: the columns of the file by which persons are grouped.
-        ratios: selection rates and impact ratios by group; ``None`` if there are none.
-        reason: why there are none.
-    """
-
-    decision: str
-    categories: tuple[str, ...]
-    ratios: ImpactRatios | None
-    reason: str = ""
-
-    def rows(self, model: str = "") -> Iterator[SelectionRow]:
-        """Yield a row a group, and one for persons of an unknown group.
-
-        Args:
-            model: name of the model.
-        """
-        category = " and ".join(self.categories)
-        if self.ratios is None:
-            yield SelectionRow(model, self.decision, category, "", 0, note=self.reason)
-            return
-        ratios = self.ratios
-        counts = ratios.persons, ratios.shares, ratios.selected, ratios.rates
-        columns = [column.tolist() for column in (*counts, ratios.ratios, ratios.low, ratios.high)]
-        for group, persons, share, selected, rate, ratio, low, high in zip(ratios.groups, *columns, strict=True):
-            row = SelectionRow(model, self.decision, category, " and ".join(group), persons, share, selected, rate)
-            if math.isnan(ratio):
-                yield replace(row, note=f"under {100 * LEAST_SHARE:g} % of the persons: no ratio")
-            else:
-                yield replace(row, ratio=ratio, low=low, high=high)
-        if ratios.unknown:
-            yield SelectionRow(model, self.decision, category, "unknown", ratios.unknown, note="not counted")
-
-
-def selection_tables(path: Path) -> tuple[SelectionTable, ...]:
-    """Return the impact ratios of a table of predictions or results: CSV, TSV, JSON lines (each also with ``.gz``) or
-    Parquet.
+def count_selected(model: str, path: Path) -> Iterator[SelectionRow]:
+    """Yield the impact ratios of a table of predictions or results: CSV, TSV, JSON lines (each also with ``.gz``) or
+    Parquet. Each decision has a row a group, and one for persons of an unknown group.
 
     Persons are grouped by the columns ``group``, ``gender``, ``sex``, ``race`` and ``ethnicity``, and by every column
     that begins with ``group_``, such as ``group_race``, each alone and in all combinations. An empty cell, or
@@ -123,11 +84,9 @@ def selection_tables(path: Path) -> tuple[SelectionTable, ...]:
     rows = list(read_rows(path, (*decided, *categories)))
     groups = {name: [_group(path, row, name) for row in rows] for name in categories}
     combined = [some for size in range(1, len(categories) + 1) for some in combinations(categories, size)]
-    return tuple(
-        _table(decision, selected, some, [groups[name] for name in some])
-        for decision, selected in _decisions(path, rows, decided)
-        for some in combined
-    )
+    for decision, selected in _decisions(path, rows, decided):
+        for some in combined:
+            yield from _of_table(SelectionRow(model, decision, " and ".join(some), "", 0), selected, some, groups)
 
 
 def selection_rows(model: str, path: Path, of_results: bool = False) -> tuple[SelectionRow, ...]:
@@ -135,13 +94,13 @@ def selection_rows(model: str, path: Path, of_results: bool = False) -> tuple[Se
 
     Args:
         model: name of the model that made the predictions.
-        path: as in :func:`selection_tables`; a file of coreference output has no rows.
+        path: as in :func:`count_selected`; a file of coreference output has no rows.
         of_results: whether it is a file of results, which has rows only where it says who was ``selected``.
     """
     try:
         if looks_like_predictions(path) == COREFERENCE_PREDICTIONS or (of_results and not _says_selected(path)):
             return ()
-        return tuple(row for one in selection_tables(path) for row in one.rows(model))
+        return tuple(count_selected(model, path))
     except (DataFileError, SettingError) as error:
         return (SelectionRow(model, "", "", "", 0, note=str(error)),)
 
@@ -153,13 +112,25 @@ def _says_selected(path: Path) -> bool:
         return False
 
 
-def _table(
-    decision: str, selected: Sequence[bool], categories: tuple[str, ...], groups: Sequence[Sequence[str]]
-) -> SelectionTable:
+def _of_table(
+    empty: SelectionRow, selected: Sequence[bool], categories: Sequence[str], groups: Mapping[str, Sequence[str]]
+) -> Iterator[SelectionRow]:
+    """Yield the rows of one decision in one category of persons, or in an intersection of several."""
     try:
-        return SelectionTable(decision, categories, impact_ratios(selected, *groups))
+        ratios = impact_ratios(selected, *(groups[name] for name in categories))
     except UndefinedError as error:
-        return SelectionTable(decision, categories, None, str(error))
+        yield replace(empty, note=str(error))
+        return
+    counts = ratios.persons, ratios.shares, ratios.selected, ratios.rates
+    columns = [column.tolist() for column in (*counts, ratios.ratios, ratios.low, ratios.high)]
+    for group, persons, share, chosen, rate, ratio, low, high in zip(ratios.groups, *columns, strict=True):
+        row = replace(empty, group=" and ".join(group), persons=persons, share=share, selected=chosen, rate=rate)
+        if math.isnan(ratio):
+            yield replace(row, note=f"under {100 * LEAST_SHARE:g} % of the persons: no ratio")
+        else:
+            yield replace(row, ratio=ratio, low=low, high=high)
+    if ratios.unknown:
+        yield replace(empty, group="unknown", persons=ratios.unknown, note="not counted")
 
 
 def _decisions(path: Path, rows: Sequence[Row], decided: Sequence[str]) -> Iterator[tuple[str, list[bool]]]:
