@@ -13,40 +13,20 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports import history
 from pytest_genderbias.reports.figures import runs, table_pictures, units
-from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import load_suite, suite_names
 from pytest_genderbias.text.printable import json_text
 
-__all__ = ["Axis", "Panel", "Picture", "Series", "pictures_of"]
-
-_Builder = Callable[[Measurement], "Picture | tuple[Picture | None, ...] | None"]
-#: By name: what the pictures of a family show, which names one as its ``picture``.
-BUILDERS: Mapping[str, _Builder] = {
-    "along_component": units.along_component,
-    "attribute_association": units.attribute_association,
-    "class_gaps": units.class_gaps,
-    "decision_bars": units.decision_bars,
-    "group_bars": units.group_bars,
-    "histogram": units.histogram,
-    "occupation_bars": units.occupation_bars,
-    "pronoun_likelihood": units.pronoun_likelihood,
-    "pronoun_ratio": units.pronoun_ratio,
-    "sentence_similarity": units.sentence_similarity,
-    "sentiment_bars": units.sentiment_bars,
-    "template_lean": units.template_lean,
-    "word_bias": units.word_bias,
-    "words_by_set": units.words_by_set,
-    "compression": table_pictures.compression,
-    "fills": table_pictures.fills,
-    "heat_map": table_pictures.heat_map,
-}
+Made = Picture | tuple[Picture | None, ...] | None  #: what builders of pictures return
 
 
 def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
     """Return the pictures of a measurement, the most telling first.
+
+    A family names what makes them as its ``picture``: a function of ``figures.units`` or ``figures.table_pictures``.
 
     Args:
         measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has
@@ -56,8 +36,13 @@ def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
     family = FAMILIES.get(name)
     if family is None or not family.picture or not measurement.items or measurement.value is None:
         return ()
-    build = BUILDERS["group_bars" if version.startswith("groups") else family.picture]
-    made = table_pictures.restarts(measurement) if measurement.restarts else build(measurement)
+    builder = "group_bars" if version.startswith("groups") else family.picture
+    builder = "restarts" if measurement.restarts else builder
+    made = (getattr(units, builder, None) or getattr(table_pictures, builder))(measurement)
+    return _drawn(made)
+
+
+def _drawn(made: Made) -> tuple[Picture, ...]:
     return tuple(one for one in (made if isinstance(made, tuple) else (made,)) if one is not None)
 
 
@@ -82,12 +67,7 @@ def pictures_of_history(report: RunReport) -> tuple[Picture, ...]:
     return tuple(picture for trace in first if (picture := runs.over_releases(trace)) is not None)
 
 
-def _if_any(draw: Callable[[], Picture | None]) -> tuple[Picture, ...]:
-    picture = draw()
-    return () if picture is None else (picture,)
-
-
-def _attempts(report: RunReport) -> Iterator[Callable[[], Picture | None]]:
+def _attempts(report: RunReport) -> Iterator[Callable[[], Made]]:
     about = _statistics(report.measurements)
     judgements = report.judgements
     reductions = [judgement for judgement in judgements if judgement.of_reduction is not None]
@@ -163,18 +143,15 @@ def draw_run(report: RunReport) -> Drawn:
     """Return the pictures that several measurements and judgements of a run make together: of models, gates,
     mitigations, drift and variance. The report may be one that was read back.
     """
-    attempts = (partial(_if_any, draw) for draw in _attempts(report))
-    return _draw(("a picture of several measurements was not drawn", make) for make in attempts)
+    return _draw(("a picture of several measurements was not drawn", make) for make in _attempts(report))
 
 
-def _draw(attempts: Iterable[tuple[str, Callable[[], tuple[Picture, ...]]]]) -> Drawn:
+def _draw(attempts: Iterable[tuple[str, Callable[[], Made]]]) -> Drawn:
     pictures: list[Picture] = []
     failures: list[str] = []
     for failure, make in attempts:
         try:
-            pictures += make()
-        except (
-            Exception
-        ) as error:  # of a library that computes or draws: the test keeps its verdict, and the run its files
+            pictures += _drawn(make())
+        except Exception as error:  # of a library that draws: the test keeps its verdict, and the run its files
             failures.append(printable(f"{failure}, {through_error(error)}"))
     return tuple(pictures), tuple(failures)

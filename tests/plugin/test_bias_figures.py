@@ -73,8 +73,7 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
     project.makeconftest("""
         import numpy as np
         import pytest
-        from pytest_genderbias.reports import pictures
-        from pytest_genderbias.reports.figures import runs
+        from pytest_genderbias.reports.figures import runs, table_pictures
 
         patch = pytest.MonkeyPatch()
 
@@ -82,7 +81,7 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
             np.linalg.inv(np.zeros((2, 2)))
 
         def pytest_configure():
-            patch.setitem(pictures.BUILDERS, "heat_map", broken)
+            patch.setattr(table_pictures, "heat_map", broken)
             patch.setattr(runs, "models", broken)
 
         def pytest_unconfigure():

@@ -11,7 +11,8 @@ from support.answered_suites import make_case, measurement_of
 
 from pytest_genderbias.reports.figures.drawing import PALETTE, css, draw, png
 from pytest_genderbias.reports.figures.files import svg
-from pytest_genderbias.reports.pictures import Axis, Panel, Picture, Series, pictures_of
+from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.reports.pictures import pictures_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</title><script>alert(1)</script>$\\frac{1}{$ &amp; 'x' \"y\""
