@@ -7,18 +7,17 @@ and on which code it was made.
 from __future__ import annotations
 
 import datetime
-import operator
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -71,7 +70,6 @@ if TYPE_CHECKING:
 _ONLY_SUITES = f"{__package__}.only_suites"  #: a run that loads it measures, and is not meant to judge
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 _OUTCOMES = ("passed", "failed", "skipped")  #: others mean that a plugin runs the test again: "rerun", "retried"
-T = TypeVar("T")
 
 
 class Ledger:
@@ -84,10 +82,9 @@ class Ledger:
         self._comparisons: list[Comparison] = []
         self._not_compared: list[LeftOut] = []
         self._growths: list[Growth] = []
-        self._items: dict[BookKey, list[pytest.Item]] = {}  # collected here; xdist may still change their ids
-        self._collected: dict[BookKey, set[str]] = {}  # node ids of tests, of a worker
-        self._sequence: list[pytest.Item] = []  # tests that may measure, as they were collected here
-        self._order: dict[str, int] = {}  # the places of their node ids
+        #: Tests that may measure, as they were collected here, those that do with their baseline file.
+        self._items: list[tuple[pytest.Item, BookKey | None]] = []
+        self._sent: list[tuple[str, BookKey | None]] = []  # the same of a worker, by node id
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
         self._expected_to_fail: set[str] = set()  # node ids of tests with pytest's xfail, whose gates fail nothing
@@ -115,11 +112,7 @@ class Ledger:
 
     def collected(self, items: Iterable[pytest.Item]) -> None:
         """Note the tests of each model and module; the model is empty if the run has none for a test."""
-        for item in items:
-            if may_measure(item):
-                self._sequence.append(item)
-            if measures(item):
-                self._items.setdefault(book_of(item), []).append(item)
+        self._items += [(item, book_of(item) if measures(item) else None) for item in items if may_measure(item)]
 
     def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
         """Note that not all tests run."""
@@ -128,9 +121,10 @@ class Ledger:
             if may_measure(item):
                 self._unclear.add(book_of(item).module)
 
-    def _all_collected(self) -> dict[BookKey, set[str]]:
-        """Return the node ids of collected tests: of this process, or as a worker sent them."""
-        return self._collected or {key: {item.nodeid for item in items} for key, items in self._items.items()}
+    @property
+    def _collected(self) -> list[tuple[str, BookKey | None]]:
+        """The node ids of collected tests: of this process, where xdist may change them late, or of a worker."""
+        return self._sent or [(item.nodeid, key) for item, key in self._items]
 
     # Reports.
 
@@ -144,17 +138,28 @@ class Ledger:
         outcome, node_id = ReportedOutcome.from_dict(data), report.nodeid
         if (before := self._reported.get(node_id)) is not None:
             outcome = outcome.after(before)
-        others = self._reported.values()
         self._reported[node_id] = replace(
             outcome,
-            measurements=as_known(outcome.measurements, [one.measurements for one in others], _same_measurement),
-            pictures=as_known(outcome.pictures, [one.pictures for one in others], operator.eq),
+            measurements=self._as_known("measurements", outcome),
+            pictures=self._as_known("pictures", outcome),
             unjudged=outcome.unjudged and replace(outcome.unjudged, test=node_id, model=outcome.model),
         )
         if hasattr(report, "wasxfail") and not report.failed:  # pytest sets it for xfail only
             self._expected_to_fail.add(node_id)
         if outcome.unjudged is None and not outcome.model and report.failed:
             self._unclear.add(outcome.module)
+
+    def _as_known(self, name: str, outcome: ReportedOutcome) -> tuple[Any, ...]:
+        """Return measurements or pictures of a test, each as a test before reported it, so that there is one copy."""
+        known: dict[tuple[str, str], list[Any]] = {}
+        for one in chain.from_iterable(getattr(one, name) for one in self._reported.values()):
+            known.setdefault((one.suite, one.model), []).append(one)
+        things = getattr(outcome, name)
+        return tuple(next((k for k in known.get((one.suite, one.model), ()) if k == one), one) for one in things)
+
+    def _each_once(self, name: str) -> list[Any]:
+        """Return the measurements or pictures of all tests, each in the place of the first test that reports it."""
+        return list({id(thing): thing for one in self._reported.values() for thing in getattr(one, name)}.values())
 
     @property
     def _judged(self) -> dict[str, Sequence[Judgement]]:
@@ -199,8 +204,7 @@ class Ledger:
             return
         self._partial = self._partial or output["partial"]
         self._unclear.update(output["unclear"])
-        self._collected = {BookKey(model, module): set(node_ids) for model, module, node_ids in output["collected"]}
-        self._order = {node_id: place for place, node_id in enumerate(output["order"])}
+        self._sent = [(node_id, BookKey(*key) if key else None) for node_id, key in output["collected"]]
         collected_gate_files(self._config).update(map(Path, output["gate_files"]))
         self._late += output["late"]
 
@@ -211,17 +215,19 @@ class Ledger:
         """Compare the models, write baselines and the files of the run, and report unused entries."""
         output = worker_output(self._config)
         if output is not None:
-            collected = [[*key, sorted(node_ids)] for key, node_ids in self._all_collected().items()]
             output[ATTRIBUTE] = {
                 "partial": self._partial,
                 "unclear": sorted(self._unclear),
-                "collected": collected,
-                "order": [item.nodeid for item in self._sequence],
+                "collected": [[node_id, key and list(key)] for node_id, key in self._collected],
                 "gate_files": sorted(map(str, collected_gate_files(self._config))),
                 "late": self._late,
             }
             return
-        self._put_in_order()
+        order = {node_id: place for place, (node_id, _) in enumerate(self._collected)}
+        last = len(order)  # of tests that have no place
+        # As they were collected, so that a run on workers ends as one without them.
+        self._reported = dict(sorted(self._reported.items(), key=lambda entry: order.get(entry[0], last)))
+        self._measurements = self._each_once("measurements")
         for text in self._late:
             self._messages.fail(
                 f"a gate failed in a thread after its test had ended, which should join the thread: {text}"
@@ -242,7 +248,10 @@ class Ledger:
         if exitstatus in (*_COMPLETE, pytest.ExitCode.NO_TESTS_COLLECTED):
             self._check_that_something_is_judged(session, exitstatus)
         if self._settings.compare:
-            self._compare()
+            from pytest_genderbias.gates.comparison import compare_models
+
+            order_of_models = [spec.name for spec in self._settings.models]
+            self._comparisons, self._not_compared = compare_models(self._measurements, order_of_models)
         self._judge_releases()
         if self._settings.update == "no":
             self._say_what_was_redefined(session)
@@ -250,20 +259,14 @@ class Ledger:
             _fail(session)
         self._write_outputs(session)
 
-    def _put_in_order(self) -> None:
-        """Sort what tests reported as they were collected, so that a run on workers ends as one without them."""
-        order = self._order or {item.nodeid: place for place, item in enumerate(self._sequence)}
-        last = len(order)  # of tests that have no place
-        self._reported = dict(sorted(self._reported.items(), key=lambda entry: order.get(entry[0], last)))
-        self._measurements = each_once((one.measurements for one in self._reported.values()), _same_measurement)
-
     def _check_that_something_is_judged(self, session: pytest.Session, exitstatus: int) -> None:
         """Name gate files that were not read, and say what to do if a model is named and nothing judges it; with
         ``--bias-strict`` fail the run.
         """
         if self._config.option.collectonly or self._config.pluginmanager.has_plugin(_ONLY_SUITES):
             return
-        if self._settings.models or self._settings.strict or self._all_collected():
+        measuring = [key for _, key in self._collected if key]
+        if self._settings.models or self._settings.strict or measuring:
             unread = find_unread_gates(self._config)
             if unread and self._settings.strict:
                 self._messages.fail(unread)
@@ -298,8 +301,8 @@ class Ledger:
         models.
         """
         elsewhere = any(test.why == OTHER_MODELS for test in self._unjudged)
-        collected = self._all_collected()
-        if not self._settings.models or self._measurements or self._judgements or any(key.model for key in collected):
+        keys = [key for _, key in self._collected if key]
+        if not self._settings.models or self._measurements or self._judgements or any(key.model for key in keys):
             return
         names = ", ".join(spec.name for spec in self._settings.models)
         if elsewhere and exitstatus == pytest.ExitCode.OK:
@@ -307,7 +310,7 @@ class Ledger:
                 f"nothing was judged: no gate of this run is for {names}; correct the name in --bias-model=NAME=SPEC,"
                 " or 'models' of the gates"
             )
-        elif not collected and (FLAGS["models"].is_typed(self._config) or self._settings.strict):
+        elif not keys and (FLAGS["models"].is_typed(self._config) or self._settings.strict):
             add = self._messages.fail if self._settings.strict else self._messages.add
             add(
                 f"nothing measures {names}: add --bias-suite=all, or the names of suites, as"
@@ -347,7 +350,7 @@ class Ledger:
 
     def _is_complete(self, key: BookKey) -> bool:
         """Return whether all tests of a model and module asked for all their entries."""
-        collected = self._all_collected().get(key, set())
+        collected = {node_id for node_id, of_test in self._collected if of_test == key}
         settled = {node_id for node_id, one in self._reported.items() if one.settled and one.key == key}
         return bool(collected) and collected <= settled and key.module not in self._unclear
 
@@ -417,12 +420,6 @@ class Ledger:
                 if growth.worse:
                     self._messages.fail(growth.failure)
 
-    def _compare(self) -> None:
-        from pytest_genderbias.gates.comparison import compare_models
-
-        order = [spec.name for spec in self._settings.models]
-        self._comparisons, self._not_compared = compare_models(self._measurements, order)
-
     def _variances(self) -> list[ValueVariance]:
         from pytest_genderbias.measurement.variance import all_variances
 
@@ -442,7 +439,6 @@ class Ledger:
             _fail(session)
 
     def _make_report(self, session: pytest.Session) -> RunReport:
-        from pytest_genderbias.reports.picture import Picture
         from pytest_genderbias.reports.run_report import RunReport
 
         seconds = time.perf_counter() - self._start
@@ -454,7 +450,7 @@ class Ledger:
             tuple(self._not_compared),
             tuple(self._unjudged),
             tuple(self._variances()),
-            tuple(map(Picture.from_dict, each_once((one.pictures for one in self._reported.values()), operator.eq))),
+            tuple(self._each_once("pictures")),
             tuple(self._messages.failures),
             tests=tuple(one.finished for one in self._reported.values() if one.finished is not None),
             selections=self._selections(),
@@ -505,11 +501,6 @@ _OF_NO_ENTRY = frozenset({NO_BASELINE, OVER_LIMIT, TOO_FEW, DIFFERENT})
 def _is_repeated(measurement: Measurement) -> bool:
     """Return whether a measurement is over restarts, or over repetitions inside its suite."""
     return bool(measurement.restarts) or "seeds" in measurement.signature["settings"]
-
-
-def _same_measurement(first: Measurement, second: Measurement) -> bool:
-    """Compare what is cheap to compare first."""
-    return first.suite == second.suite and first.model == second.model and first == second
 
 
 def _not_stored(settled: Judgement) -> Judgement:
@@ -571,29 +562,3 @@ def _git(folder: Path, *arguments: str) -> str:
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def as_known(things: Iterable[T], known: Iterable[Iterable[T]], same: Callable[[T, T], bool]) -> tuple[T, ...]:
-    """Return what a test reports, each thing as a test before reported it, so that no second copy is kept.
-
-    Args:
-        things: what the test reports.
-        known: what tests reported before.
-        same: tells whether two things are one.
-    """
-    reported = tuple(things)
-    before = list(chain.from_iterable(known)) if reported else []
-    return tuple(next((one for one in before if same(thing, one)), thing) for thing in reported)
-
-
-def each_once(by_test: Iterable[Iterable[T]], same: Callable[[T, T], bool]) -> list[T]:
-    """Return what tests report, each thing in the place of the first test that reports it.
-
-    >>> each_once([["a", "c"], ["b", "a"]], str.__eq__)
-    ['a', 'c', 'b']
-    """
-    found: list[T] = []
-    for thing in chain.from_iterable(by_test):
-        if not any(thing is known or same(thing, known) for known in found):
-            found.append(thing)
-    return found

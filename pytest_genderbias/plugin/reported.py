@@ -15,6 +15,7 @@ from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping, read_schema, read_stored
 from pytest_genderbias.plugin.books import BookKey
+from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.text.plain_files import check_depth
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import field_hints, read_value
@@ -112,7 +113,7 @@ class ReportedOutcome:
         refused: names of the entries with a worse value and no reason.
         entries: the entries that the test would store, by name.
         unjudged: why the test did not judge, if it was skipped for that.
-        pictures: of the measurements, if a file of the run shows them; as plain JSON values once they have travelled.
+        pictures: of the measurements, if a file of the run shows them.
         undrawn: a line for each measurement whose pictures could not be drawn.
         finished: result of the test, for the files of the run.
         failed: whether the reported part of the test failed.
@@ -127,7 +128,7 @@ class ReportedOutcome:
     refused: frozenset[str] = frozenset()
     entries: Mapping[str, ProposedEntry] = field(default_factory=dict)
     unjudged: NotJudged | None = None
-    pictures: tuple[object, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     undrawn: tuple[str, ...] = ()
     finished: FinishedTest | None = None
     failed: bool = False
