@@ -31,7 +31,11 @@ def cache_information(settings: Settings, clear: bool, width: int) -> str:
     """
     if settings.cache is None:
         raise pytest.UsageError("there is no score cache with --bias-no-cache; leave it out")
-    cleared = f"{_clear(settings.cache)}\n" if clear else ""
+    cleared = ""
+    if clear:
+        from pytest_genderbias.scoring.store import clear as clear_cache
+
+        cleared = f"{_removal_in_words(settings.cache, clear_cache(settings.cache))}\n"
     return cleared + describe(settings.cache, settings.cache_size, width)
 
 
@@ -104,12 +108,6 @@ def _row(group: list[CacheEntry]) -> tuple[str, str, str, str]:
         cases += f" of {group[0].cases_total:,}"
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(max(entry.used for entry in group)))
     return f"{len(group):,}", show_size(sum(entry.size for entry in group)), cases, used
-
-
-def _clear(cache: Path) -> str:
-    from pytest_genderbias.scoring.store import clear
-
-    return _removal_in_words(cache, clear(cache))
 
 
 def _removal_in_words(cache: Path, removal: Removal) -> str:

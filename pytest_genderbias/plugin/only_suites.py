@@ -7,7 +7,7 @@ The command line loads it for measurements that are no part of a project's tests
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,40 +40,33 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [printable(line)] if line else []
 
 
-@dataclass
-class _Expected:
-    """Amount that a run scores: cases, those of the whole suites, seconds of scoring, and the number of suites whose
-    time is not known.
-    """
-
-    cases: int = 0
-    of: int = 0
-    seconds: float = 0.0
-    unknown: int = 0
-
-
 def _expected_line(config: pytest.Config) -> str:
     """Return what a run of all suites will measure, in one line; an empty text if nothing fits."""
-    limit, expected = config.stash[SETTINGS].limit, _Expected()
-    for spec in config.stash[SETTINGS].models:
-        _add(expected, config, spec.for_seed(0) if spec.seeded else spec)
-    if not expected.cases:
+    limit = config.stash[SETTINGS].limit
+    specs = [spec.for_seed(0) if spec.seeded else spec for spec in config.stash[SETTINGS].models]
+    expected = [one for spec in specs for one in _expected(config, spec)]
+    cases, of = (sum(one[place] for one in expected) for place in (0, 1))
+    if not cases:
         return ""
-    sample = "all" if limit is None else f"a sample of {expected.cases:,} of"
+    sample = "all" if limit is None else f"a sample of {cases:,} of"
     more = (
         ""
         if limit is None
         else f" (at most {limit:,} a suite: --limit=N sets another number, --suite=NAME measures one suite)"
     )
-    unknown = f", besides {expected.unknown} suites whose time is not known" if expected.unknown else ""
+    seconds = [time for _, _, time in expected if time is not None]
+    unknown = len(expected) - len(seconds)
+    besides = f", besides {unknown} suites whose time is not known" if unknown else ""
     return (
-        f"bias: {sample} {expected.of:,} cases{more}; scoring takes about {format_duration(expected.seconds)} on "
-        f"{_cores()} cores{unknown}, or less with a GPU or stored scores"
+        f"bias: {sample} {of:,} cases{more}; scoring takes about {format_duration(sum(seconds))} on "
+        f"{_cores()} cores{besides}, or less with a GPU or stored scores"
     )
 
 
-def _add(expected: _Expected, config: pytest.Config, spec: ModelSpec) -> None:
-    """Add what the suites of a run ask one model, as far as its config tells."""
+def _expected(config: pytest.Config, spec: ModelSpec) -> Iterator[tuple[int, int, float | None]]:
+    """Yield what the suites of a run ask one model, as far as its config tells: how many cases are scored, of how many,
+    and the seconds, where they are known.
+    """
     from pytest_genderbias.measurement.cost import work_of
     from pytest_genderbias.suites.query import TextVectors
 
@@ -84,18 +77,15 @@ def _add(expected: _Expected, config: pytest.Config, spec: ModelSpec) -> None:
             main = next(iter(session.runner.plan(session.runner.suites(name), spec).questions.values()))
         except BiasError:  # it does not fit, and its test says so
             continue
-        if main.cases is None:
-            expected.unknown += 1
-            continue
-        scored = main.cases.n_cases if settings.limit is None else min(settings.limit, main.cases.n_cases)
-        expected.cases, expected.of = expected.cases + scored, expected.of + main.cases.n_cases
-        if isinstance(main.query, TextVectors) and main.query.where == "input":
-            continue  # a table is read, and no network runs
-        work = work_of(main.cases, main.query)
-        if work is None or size is None or not main.cases.n_cases:
-            expected.unknown += 1
+        total = 0 if main.cases is None else main.cases.n_cases
+        scored = total if settings.limit is None else min(settings.limit, total)
+        work = None if main.cases is None else work_of(main.cases, main.query)
+        if main.cases is not None and isinstance(main.query, TextVectors) and main.query.where == "input":
+            yield scored, total, 0.0  # a table is read, and no network runs
+        elif work is None or size is None or not total:
+            yield scored, total, None
         else:
-            expected.seconds += work.operations(size) / _rate(size.width) * scored / main.cases.n_cases
+            yield scored, total, work.operations(size) / _rate(size.width) * scored / total
 
 
 def _size(config: object) -> NetworkSize | None:

@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import get_ident
-from types import FrameType, TracebackType
+from traceback import walk_stack, walk_tb
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,7 +77,7 @@ class AsideFailure:
             ended = self.task.done() and not self.task.cancelled()
             if not ended or self.task.exception() is not self.failure:
                 return False
-        return all(frame in self.frames for frame in _frames_of(self.failure.__traceback__))
+        return all(frame in self.frames for frame, _ in walk_tb(self.failure.__traceback__))
 
 
 def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
@@ -87,8 +88,8 @@ def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
         failure: the exception.
         test_thread: identifier of the thread that runs the test.
     """
+    frames = tuple(frame for frame, _ in walk_stack(sys._getframe()))
     if get_ident() != test_thread:
-        frames = tuple(_stack(sys._getframe()))
         aside = AsideFailure(failure, test_thread, frames, future=_future_of(frames))
         if aside.future is not None:
             _note_who_asks(aside.future, aside.asked, test_thread)
@@ -102,22 +103,9 @@ def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
     if task is None:
         return None
     outermost = getattr(task.get_coro(), "cr_frame", None)
-    return AsideFailure(failure, test_thread, tuple(_stack(sys._getframe(), outermost)), task)
-
-
-def _stack(frame: FrameType | None, outermost: FrameType | None = None) -> Iterator[FrameType]:
-    """Yield a frame and its callers, until ``outermost``."""
-    while frame is not None:
-        yield frame
-        if frame is outermost:
-            return
-        frame = frame.f_back
-
-
-def _frames_of(traceback: TracebackType | None) -> Iterator[FrameType]:
-    while traceback is not None:
-        yield traceback.tb_frame
-        traceback = traceback.tb_next
+    if outermost in frames:
+        frames = frames[: frames.index(outermost) + 1]
+    return AsideFailure(failure, test_thread, frames, task)
 
 
 def _future_of(frames: tuple[FrameType, ...]) -> Future[object] | None:
@@ -145,8 +133,8 @@ def _note_who_asks(future: Future[object], asked: list[int], test_thread: int) -
 
     for name in _ASKS:
         setattr(future, name, noted(getattr(future, name)))
-    waiting = _stack(sys._current_frames().get(test_thread))
-    if any(frame.f_code.co_name in _ASKS and frame.f_locals.get("self") is future for frame in waiting):
+    waiting = walk_stack(sys._current_frames()[test_thread])
+    if any(frame.f_code.co_name in _ASKS and frame.f_locals.get("self") is future for frame, _ in waiting):
         asked.append(test_thread)
 
 
@@ -230,19 +218,13 @@ def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
     JUnit gets properties of the tested model only, not of a reference: their names do not contain the model.
     """
     outcome = outcome_of(item)
-    if any(_look_alike(measurement, other) for other in outcome.measurements):
-        return
+    shown = measurement.to_dict(_REPORTED_RECORDS, arrays=False)
+    if any(one is measurement or one.to_dict(_REPORTED_RECORDS, arrays=False) == shown for one in outcome.measurements):
+        return  # a report would show it twice
     outcome.measurements.append(measurement)
     if measurement.model != book_of(item).model:
         return
     door("properties of a measurement")(item.user_properties, _PROPERTY, measurement)
-
-
-def _look_alike(first: Measurement, second: Measurement) -> bool:
-    """Return whether two measurements are the same in a report."""
-    return first is second or first.to_dict(_REPORTED_RECORDS, arrays=False) == second.to_dict(
-        _REPORTED_RECORDS, arrays=False
-    )
 
 
 def said_of(item: pytest.Item) -> Mapping[str, str]:
@@ -482,15 +464,11 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
 def explain_timeout(item: pytest.Item, report: pytest.TestReport) -> None:
     """Say under the failure of pytest-timeout that a test that measures may take long."""
     if report.failed and measures(item) and "from pytest-timeout" in report.longreprtext:
-        report.sections.append(
-            (
-                "bias",
-                (
-                    "the first run of a model loads it and scores its suites; a later one reads the score cache. Give"
-                    " the test a limit of its own, as @pytest.mark.timeout(1800)"
-                ),
-            )
+        advice = (
+            "the first run of a model loads it and scores its suites; a later one reads the score cache. Give the test"
+            " a limit of its own, as @pytest.mark.timeout(1800)"
         )
+        report.sections.append(("bias", advice))
 
 
 def _conclude(outcome: ItemOutcome, report: pytest.TestReport) -> None:
@@ -555,7 +533,9 @@ def finished_test(item: pytest.Item, report: pytest.TestReport, model: str, seco
         seconds: how long all of its parts took.
     """
     crash = report.longrepr.reprcrash if isinstance(report.longrepr, ExceptionRepr) else None  # of a test in Python
-    file, line = _place(item)
+    file, line = "", 0  # of a suite that no file names
+    if not isinstance(item, BiasItem) or item.line is not None:
+        file, line = Path(item.location[0]).as_posix(), (item.location[1] or 0) + 1
     if crash is not None and file and os.path.abspath(item.config.rootpath / crash.path) == str(item.path):
         line = crash.lineno  # the assertion, and not the first line of its test
     return FinishedTest(
@@ -564,26 +544,10 @@ def finished_test(item: pytest.Item, report: pytest.TestReport, model: str, seco
         model=model,
         file=file,
         line=line,
-        outcome=_outcome(report),
+        outcome="xfailed" if report.skipped and "wasxfail" in vars(report) else report.outcome,  # set for xfail only
         seconds=round(seconds, 3),
         text=_text(report, crash)[:_LONGEST],
     )
-
-
-def _place(item: pytest.Item) -> tuple[str, int]:
-    """Return the file of a test, relative to the project, and its line; an empty text for a suite that no file
-    names.
-    """
-    if isinstance(item, BiasItem) and item.line is None:
-        return "", 0
-    file, line, _ = item.location
-    return Path(file).as_posix(), (line or 0) + 1
-
-
-def _outcome(report: pytest.TestReport) -> str:
-    return (
-        "xfailed" if report.skipped and "wasxfail" in vars(report) else report.outcome
-    )  # pytest sets it for xfail only
 
 
 def _text(report: pytest.TestReport, crash: ReprFileLocation | None) -> str:

@@ -46,8 +46,13 @@ class GateKeeper:
         what ``bias_evidence`` demands.
         """
         _require_evidence(item)
-        with _skip_optional(item), outcomes.lost_failures_raised(item):
-            return (yield)
+        try:
+            with outcomes.lost_failures_raised(item):
+                return (yield)
+        except MitigationNotApplicableError as error:
+            if isinstance(item, BiasItem) or not gate_marker(item).optional:
+                raise
+            _skip(item, INAPPLICABLE, str(error))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:
@@ -136,18 +141,6 @@ def not_applicable(item: pytest.Item, error: NotApplicableError) -> NoReturn:
     if gate_marker(item).optional:
         _skip(item, _kind(error), str(error))
     raise type(error)(f"{error}; {_IN_PYTHON}") from None
-
-
-@contextmanager
-def _skip_optional(item: pytest.Item) -> Iterator[None]:
-    """Skip an optional test in Python if a mitigation that it judges does not apply."""
-    if isinstance(item, BiasItem) or not gate_marker(item).optional:
-        yield
-        return
-    try:
-        yield
-    except MitigationNotApplicableError as error:
-        _skip(item, INAPPLICABLE, str(error))
 
 
 def _skip(item: pytest.Item, kind: str, reason: str) -> NoReturn:

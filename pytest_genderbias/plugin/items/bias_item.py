@@ -65,9 +65,10 @@ class BiasItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
         """Show the errors of this package without a traceback, with file and line."""
-        message = error_text(excinfo)
-        if not message:
+        error = excinfo.value
+        if not isinstance(error, BiasError):
             return str(super().repr_failure(excinfo))
+        message = str(error) if isinstance(error, GateFailure) else f"{type(error).__name__}: {error}"
         return message if self.line is None else f"{self.baseline_module}:{self.line}: {message}"
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
@@ -87,10 +88,3 @@ def keep_node_id(item: pytest.Item) -> None:
 def node_id(item: pytest.Item) -> str:
     """Return the id of a test that selects it on the command line."""
     return item.stash.get(_NODE_ID, item.nodeid)
-
-
-def error_text(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """Return the message of an error of this package; empty for any other error."""
-    if isinstance(excinfo.value, GateFailure):
-        return str(excinfo.value)
-    return f"{type(excinfo.value).__name__}: {excinfo.value}" if isinstance(excinfo.value, BiasError) else ""

@@ -19,7 +19,7 @@ from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.items.bias_item import BiasItem
 from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import BiasSession, bias_session
+from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import cannot_judge, for_other_models, judging, without_model
 from pytest_genderbias.plugin.unread_gates import collected_gate_files
 from pytest_genderbias.text.schema import LocatedMap
@@ -129,10 +129,10 @@ def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item
     """Return a test for each reduction and model."""
     settings = file.config.stash[SETTINGS]
     specs = {spec.name: spec for spec in settings.models}
-    session = bias_session(file.config)
-    for plan in door("reductions on models")(data, settings.data, session.runner.suites, list(specs)):
+    suites = bias_session(file.config).runner.suites
+    for plan in door("reductions on models")(data, settings.data, suites, list(specs)):
         spec = None if plan.model is None else specs[plan.model]
-        yield ReductionItem.from_parent(file, name=plan.name, reduction=plan.reduction, spec=spec, shared=session)
+        yield ReductionItem.from_parent(file, name=plan.name, reduction=plan.reduction, spec=spec)
 
 
 class ReductionItem(BiasItem):
@@ -141,13 +141,11 @@ class ReductionItem(BiasItem):
     ``reduction``: a :class:`~pytest_genderbias.mitigation.harness.file.DeclaredReduction`.
     """
 
-    def __init__(
-        self, *, name: str, parent: pytest.Collector, reduction: Any, spec: ModelSpec | None, shared: BiasSession
-    ) -> None:
+    def __init__(self, *, name: str, parent: pytest.Collector, reduction: Any, spec: ModelSpec | None) -> None:
         super().__init__(
             name=name, parent=parent, suite_name=reduction.suite.name, spec=spec, line=reduction.written.at.line
         )
-        self.reduction, self.said, self._shared = reduction, reduction.written.said, shared
+        self.reduction, self.said = reduction, reduction.written.said
 
     @property
     def optional(self) -> bool:
@@ -164,7 +162,7 @@ class ReductionItem(BiasItem):
                 without_model(self)
             for_other_models(self, self.reduction.why_idle(names))
         with judging(self):
-            judgement = self.reduction.judge(self.spec, self._shared.mitigations)
+            judgement = self.reduction.judge(self.spec, bias_session(self.config).mitigations)
         settle(judgement)
 
 
