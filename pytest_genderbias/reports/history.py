@@ -9,10 +9,11 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -83,16 +84,14 @@ _JUDGEMENT = (
 )  # fmt: skip
 _WORST_FIRST = (FAILED, XFAIL, CAUGHT, PASSED)
 _TRACES = """
-    SELECT m.model, m.suite, m.options, f.statistic, r.id, m.id, f.position, f.direction, f.neutral, f.meaning,
-        r.date, r.commit_hash, m.fingerprint, m.comparable, f.value, f.low, f.high, m.n,
-        j.verdict, j.outcome, j.least, j.most, j.baseline, j.tolerance, j.anchor
+    SELECT m.model, m.suite, m.options, f.statistic, m.id, f.position, f.direction, f.neutral, f.meaning,
+        r.date, r.commit_hash AS "commit", m.fingerprint, m.comparable, f.value, f.low, f.high, m.n,
+        j.verdict, j.outcome, j.least, j.most, j.baseline, j.tolerance AS margin, j.anchor
     FROM (SELECT * FROM runs WHERE id IN (SELECT run FROM measurements) ORDER BY utc DESC, id DESC LIMIT ?) r
     JOIN measurements m ON m.run = r.id JOIN figures f ON f.measurement = m.id LEFT JOIN judgements j ON j.figure = f.id
     ORDER BY m.model, m.suite, m.options, f.statistic, r.utc, r.id, m.id, j.id
 """
-_KEY = slice(0, 4)  #: columns of ``_TRACES`` that are the same for a whole trace
-_PLACE = slice(4, 6)  #: that are the same for a point
-_ABOUT, _POINT, _GATE = slice(6, 10), slice(10, 18), slice(18, None)
+_KEY = itemgetter("model", "suite", "options", "statistic")  #: what is the same for a whole trace
 
 
 def write_history(report: RunReport, path: Where) -> None:
@@ -472,36 +471,23 @@ def _comparable(measurement: Measurement) -> str:
 def _traces(store: Store, runs: int, path: Where) -> list[Trace]:
     """Return the traces by model and suite, in the order of the statistics of the suite."""
     placed = []
-    rows: Iterable[Sequence[object]] = store.execute(_TRACES, (runs,))
-    for (model, suite, options, statistic), of_trace in groupby(rows, key=lambda row: tuple(row[_KEY])):
-        of_points = [list(same) for _, same in groupby(of_trace, key=lambda row: tuple(row[_PLACE]))]
-        position, direction, neutral, meaning = of_points[-1][-1][_ABOUT]
-        content = {
-            "model": model,
-            "suite": suite,
-            "options": options,
-            "statistic": statistic,
-            "main": position == 0,
-            "direction": direction,
-            "neutral": neutral,
-            "meaning": meaning,
-            "points": [_point(same) for same in of_points],
-        }
-        trace = Trace.from_dict(content, f"{path}: history")
-        place = position if isinstance(position, int) else 0
+    found = store.execute(_TRACES, (runs,))
+    rows = [dict(zip([column[0] for column in found.description], row, strict=True)) for row in found]
+    for _, of_trace in groupby(rows, key=_KEY):
+        of_points = [list(same) for _, same in groupby(of_trace, key=itemgetter("id"))]
+        last = of_points[-1][-1]
+        points = {"main": last["position"] == 0, "points": [_point(same) for same in of_points]}
+        content = {field.name: last[field.name] for field in fields(Trace) if field.name not in points}
+        trace = Trace.from_dict({**content, **points}, f"{path}: history")
+        place = last["position"] if isinstance(last["position"], int) else 0
         placed.append(((trace.model, trace.suite, trace.options, place), trace))
     return [trace for _, trace in sorted(placed, key=lambda pair: pair[0])]
 
 
-def _point(rows: Sequence[Sequence[object]]) -> dict[str, object]:
+def _point(gates: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return the point of a statistic in a run as plain values, from a row for each of its gates."""
-    names = [field.name for field in fields(TracePoint)]
-    point = dict(zip(names, rows[0][_POINT], strict=False))
-    gates = [dict(zip(names[len(point) :], row[_GATE], strict=True)) for row in rows]
-    worst = min(
-        gates,
-        key=lambda gate: _WORST_FIRST.index(gate["outcome"]) if gate["outcome"] in _WORST_FIRST else len(_WORST_FIRST),
-    )
+    point = {field.name: gates[0][field.name] for field in fields(TracePoint)}
+    worst = min(gates, key=lambda gate: (*_WORST_FIRST, gate["outcome"]).index(gate["outcome"]))
     point |= {"verdict": worst["verdict"] or "", "outcome": worst["outcome"] or ""}
     compared = next((gate for gate in gates if gate["baseline"] is not None), worst)
     point |= {name: compared[name] for name in ("baseline", "margin", "anchor")}
