@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_genderbias.command_line.arguments import WRONG, Typed
-from pytest_genderbias.command_line.data_sets import describe_data, has_data_sets
+from pytest_genderbias.datasets.folder import DataFolder, MissingDataError, bbq_categories, known_data_sets
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.escaping import print_lines, printable
 from pytest_genderbias.gates.book import read_book, read_items
@@ -24,6 +24,7 @@ from pytest_genderbias.suites.ask import ENGLISH, Asking, read_asking
 from pytest_genderbias.suites.controls import control_kinds, packaged_controls, read_controls
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.columns import columns, paragraph
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import parse_json, read_whole
 from pytest_genderbias.text.printable import close_names, counted, expected_instead
@@ -33,6 +34,7 @@ from pytest_genderbias.text.wordlist import load_wordlist
 
 _MANIFEST = "manifest.json"  #: of an audit pack
 _LARGEST = 2**28  #: bytes of a JSON file
+_WIDTH = 100  #: columns of the table of data sets
 _HISTORIES = (".db", ".sqlite", ".sqlite3")
 
 
@@ -219,8 +221,8 @@ def _folder(path: Path) -> Iterator[str]:
         for manifest in packs:
             yield f"  {manifest.parent.name}: {_pack(manifest.parent)}"
         return
-    if has_data_sets(path):
-        yield from describe_data(path)
+    if any(_splits(DataFolder(path), name) for name in known_data_sets()):
+        yield from _data_sets(path)
         return
     if books := sorted(path.glob("*.json")) or sorted(path.glob("*/*.json")):
         yield f"a folder of baselines with {counted(len(books), 'files')}"
@@ -247,3 +249,52 @@ def _model(path: Path) -> str:
     if source.config is None:
         load(source, LoadSettings())
     return f"a model, {source.role.text}"
+
+
+# Data sets, each of which is read as the suite that needs it would read it.
+
+
+def _data_sets(folder: Path) -> Iterator[str]:
+    """Yield which data sets a folder holds, with how many cases a suite makes of them, and which it lacks.
+
+    Raises:
+        DataFileError: a data set is malformed; the message names each one that is.
+    """
+    data = DataFolder(folder)
+    there = {name: splits for name in known_data_sets() if (splits := _splits(data, name))}
+    troubles: list[str] = []
+    rows = [(name, ", ".join(splits), _read(folder, name, splits, troubles)) for name, splits in there.items()]
+    if troubles:
+        raise DataFileError("; ".join(troubles))
+    yield f"a folder with {len(there)} of {len(known_data_sets())} data sets"
+    yield columns([("data set", "splits", "read by"), *rows], _WIDTH)
+    if missing := [name for name in known_data_sets() if name not in there]:
+        yield paragraph(
+            f"not there: {', '.join(missing)} (docs/reference/data.md says where to get them)", _WIDTH, "    ", "  "
+        )
+
+
+def _splits(data: DataFolder, name: str) -> list[str]:
+    """Return the splits of a data set that are there."""
+    there = []
+    for split in known_data_sets()[name].splits:
+        try:
+            data.locate(name, split)
+            there.append(split)
+        except MissingDataError:
+            continue
+    return there
+
+
+def _read(folder: Path, name: str, splits: Sequence[str], troubles: list[str]) -> str:
+    """Return what a suite makes of a data set; what is wrong with it is added to the troubles."""
+    read_by = known_data_sets()[name].read_by
+    suite, options, each = str(read_by["suite"]), read_by.get("options", {}), read_by.get("each")
+    choices = [{each: split} for split in splits if each and split in bbq_categories()]
+    try:
+        counts = [cases_of(load_suite(suite), folder, {**options, **choice}) for choice in choices or [{}]]
+    except BiasError as error:
+        troubles.append(str(error))
+        return ""
+    known = [cases.n_cases for cases in counts if cases is not None]
+    return f"{suite}: {sum(known):,} cases" if known else suite

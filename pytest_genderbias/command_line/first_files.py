@@ -1,4 +1,6 @@
-"""``genderbias init``: a first gate file for a model, and a workflow that runs it in CI."""
+"""``genderbias init``: a first gate file for a model, and a workflow that runs it in CI; and ``genderbias schema``, the
+JSON Schema of gate files, for editors, or that of reports, for programs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from pathlib import Path
 from typing import cast
 
 from pytest_genderbias.command_line.arguments import Typed
-from pytest_genderbias.command_line.json_schemas import schema_text
 from pytest_genderbias.errors import SOURCE, SettingError, WriteError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
@@ -18,6 +19,8 @@ from pytest_genderbias.measurement.fit import FELT, NONE_KNOWN, Fit, fit_of, sta
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, Role
 from pytest_genderbias.models.spec import SEED, ModelSpec, parse_spec
+from pytest_genderbias.plugin.doors import door
+from pytest_genderbias.text.printable import json_text
 
 _GATES, _SCHEMA = "release.bias.yaml", "bias.schema.json"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
@@ -57,7 +60,10 @@ _WORKFLOWS = {"github": ".github/workflows/bias.yaml", "gitlab": ".gitlab/bias.y
 
 
 def carry_out(typed: Typed) -> int:
-    """Write the files, and say what to type next. Nothing is written if one of them exists."""
+    """Print a schema; or write the files, and say what to type next. Nothing is written if one of them exists."""
+    if typed.command == "schema":
+        print(schema_text(typed.values["of"]))
+        return 0
     folder, data = Path(typed.values["folder"]), cast("str | None", typed.flags.get("data"))
     spec = _named(typed.values["model"])
     files = {_GATES: gate_file(_first_gates(spec, data), spec, data)}
@@ -68,6 +74,13 @@ def carry_out(typed: Typed) -> int:
     _write(folder, files)
     print_lines("\n".join(_next_steps(folder, list(files), spec, data)))
     return 0
+
+
+def schema_text(of: str) -> str:
+    """Return the schema of ``gates`` or of a ``report``."""
+    return json_text(
+        door("schema of a report")() if of == "report" else door("schema of gates")(door("schema of mitigations"))
+    )
 
 
 def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> str:

@@ -24,7 +24,7 @@ _MODULES: Mapping[str, str] = {
     "gates": "gates",
     "check": "check",
     "init": "first_files",
-    "schema": "json_schemas",
+    "schema": "first_files",
     "questions": "questions",
     "agree": "agree",
 }

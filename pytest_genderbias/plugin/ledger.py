@@ -52,7 +52,7 @@ from pytest_genderbias.plugin.outputs import (
 )
 from pytest_genderbias.plugin.progress import count_failures, show
 from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
-from pytest_genderbias.plugin.workers import WorkerNode, output_of, terminal_width, user_arguments, worker_output
+from pytest_genderbias.plugin.workers import WorkerNode, terminal_width, user_arguments
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -198,7 +198,7 @@ class Ledger:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerNode, error: object) -> None:
         """Take over what a worker collected; the run is partial if a worker died."""
-        output = output_of(node).get(ATTRIBUTE)
+        output = getattr(node, "workeroutput", {}).get(ATTRIBUTE)  # a worker that died sent nothing
         if not isinstance(output, dict) or error:
             self._partial = self._crashed = True
             return
@@ -213,7 +213,7 @@ class Ledger:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Compare the models, write baselines and the files of the run, and report unused entries."""
-        output = worker_output(self._config)
+        output = getattr(self._config, "workeroutput", None)  # of a worker, for its controller
         if output is not None:
             output[ATTRIBUTE] = {
                 "partial": self._partial,

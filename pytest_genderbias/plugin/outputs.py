@@ -175,9 +175,7 @@ def _trouble(report: RunReport, output: Output, path: Path | str, flag: str) -> 
         return printable(f"{flag}: {_plain(error, path)}")
     except OSError as error:
         return printable(f"{flag}: {path} cannot be written: {error.strerror or error}")
-    except (
-        Exception
-    ) as error:  # of a library that draws or writes: the run keeps its summary, its baselines and its other files
+    except Exception as error:  # of a library that draws or writes: the run keeps its baselines and its other files
         return printable(f"{flag}: {path} was not written, {through_error(error)}")
     return ""
 

@@ -30,18 +30,6 @@ def worker_input(config: pytest.Config) -> Mapping[str, object]:
     return sent
 
 
-def worker_output(config: pytest.Config) -> dict[str, object] | None:
-    """Return what the controller will receive; ``None`` in any other process."""
-    output: dict[str, object] | None = getattr(config, "workeroutput", None)
-    return output
-
-
-def output_of(node: WorkerNode) -> Mapping[str, object]:
-    """Return what a worker sent at its regular end; empty if it died."""
-    output: Mapping[str, object] = getattr(node, "workeroutput", {})
-    return output
-
-
 def send_to_worker(config: pytest.Config, node: WorkerNode) -> None:
     """Send a worker the columns of the terminal, and the arguments of the user."""
     node.workerinput[_WIDTH] = terminal_width(config)

@@ -26,8 +26,8 @@ from pytest_genderbias.reports.html.page import words_of, write_report
 from pytest_genderbias.reports.html.tables import safe
 from pytest_genderbias.reports.records import as_csv, cell_text, write_records
 from pytest_genderbias.reports.run_report import RunReport, write_json
+from pytest_genderbias.reports.run_summary import broken_tests, run_verdict
 from pytest_genderbias.reports.run_tables import reduction_rows
-from pytest_genderbias.reports.run_verdict import broken_tests, run_verdict
 from pytest_genderbias.reports.selection import ABOVE_MEDIAN, SelectionRow
 from pytest_genderbias.suites.suite import load_suite, suite_names
 from pytest_genderbias.text.columns import together

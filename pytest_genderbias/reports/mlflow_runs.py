@@ -19,7 +19,7 @@ from pytest_genderbias.errors import WriteError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, figures_of
 from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.reports.run_verdict import broken_tests
+from pytest_genderbias.reports.run_summary import broken_tests
 from pytest_genderbias.text.printable import json_text
 
 if TYPE_CHECKING:

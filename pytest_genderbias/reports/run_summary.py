@@ -1,5 +1,5 @@
 """The summary in the terminal at the end of a run: gates and suites in one line each, what did not run, what to do
-next, and the verdict.
+next, and the verdict. The verdict on a whole run, and what failed in it, for everything that reports it in a few words.
 """
 
 from __future__ import annotations
@@ -20,18 +20,23 @@ from pytest_genderbias.gates.verdicts import (
     OTHER_MODELS,
     PASSED,
     STORED,
+    WIDTH,
+    FinishedTest,
     NotJudged,
+    in_lines,
+    with_note,
 )
 from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.run_tables import baseline_history, run_tables
-from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, together, wrapped
-from pytest_genderbias.text.printable import format_number
+from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, together, wrapped
+from pytest_genderbias.text.printable import counted, format_number
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.comparison import Comparison, Growth, LeftOut
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance
+    from pytest_genderbias.reports.run_report import RunReport
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full
@@ -188,3 +193,102 @@ def _in_a_word(settled: Judgement) -> str:
     if settled.outcome == PASSED and code not in (STORED, NOT_STORED):
         return "passed"
     return settled.in_words
+
+
+# The verdict on a whole run.
+
+#: Exit statuses of pytest after which all tests ran: none failed, some failed, there were none.
+_COMPLETE = (0, 1, 5)
+_FAILED = 1
+#: Outcome of what neither passes nor fails: measured without a gate, or a failure that its test expects.
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """The verdict on a whole run: a text that begins in lower case, and ``failed``, ``passed`` or ``other``."""
+
+    text: str
+    outcome: str
+
+    @property
+    def headline(self) -> str:
+        """The text as a heading."""
+        return self.text[:1].upper() + self.text[1:]
+
+
+def run_verdict(report: RunReport) -> RunVerdict:
+    """Return the verdict on a run: what failed, or how many gates passed. A run that pytest ended as failed never
+    passes here.
+    """
+    gates, errors = report.judgements, broken_tests(report)
+    counts = Counter(settled.outcome for settled in gates)
+    of_gates, failed = f"of {counted(len(gates), 'gates')}", counts[FAILED]
+    cut_short = report.run.exit_status not in _COMPLETE
+    if failed or errors or report.failures or cut_short:
+        parts = [f"{failed:,} {of_gates} failed"] if failed else []
+        parts += [f"{counted(len(errors), 'tests')} failed without a verdict"] if errors else []
+        parts += [f"{counted(len(report.failures), 'failures')} beside the tests"] if report.failures else []
+        parts += ["the run was cut short"] if cut_short else []
+        return RunVerdict(", ".join(parts), FAILED)
+    if report.run.exit_status == _FAILED:  # of another test, or of a worker that died with its test
+        what = f"none {of_gates} failed, but" if gates else "no gate was judged, and"
+        return RunVerdict(f"{what} another test of the run failed", FAILED)
+    if gates and counts[PASSED] == len(gates):
+        return RunVerdict(f"{'the gate' if len(gates) == 1 else f'all {len(gates):,} gates'} passed", PASSED)
+    if gates:
+        expected = len(gates) - counts[PASSED]
+        return RunVerdict(f"{counts[PASSED]:,} {of_gates} passed, {expected:,} failed as expected", OTHER)
+    if subjects := {(one.suite, one.model) for one in report.measurements}:
+        return RunVerdict(f"{len(subjects):,} measured, 0 gated: nothing here can fail yet", OTHER)
+    return RunVerdict("nothing was measured", OTHER)
+
+
+def broken_tests(report: RunReport) -> list[FinishedTest]:
+    """Return the tests that failed without a failed judgement: their model could not be loaded, say."""
+    judged = {settled.test for settled in report.judgements if settled.failed}
+    return [test for test in report.tests if test.outcome == FAILED and test.test not in judged]
+
+
+def decisive_lines(judgement: Judgement, width: int = WIDTH) -> list[str]:
+    """Return what a failing test shows of a judgement: at least one line.
+
+    Args:
+        judgement: of a gate.
+        width: columns, to which its paragraphs are wrapped.
+    """
+    return in_lines(judgement.shown, width).splitlines() or [with_note(judgement.code)]
+
+
+def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[str]:
+    """Yield what the terminal showed at the end of a run: why gates failed, and the summary.
+
+    Args:
+        report: of the run.
+        width: columns of the terminal.
+        detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
+    """
+    from pytest_genderbias.gates.comparison import growth_of
+
+    names = ", ".join(model.name for model in report.run.models)
+    yield paragraph(f"run of {report.run.date}" + (f" on {names}" if names else ""), width)
+    for settled in report.judgements:
+        if settled.outcome == FAILED:
+            lines = [settled.text] if detail > 1 else decisive_lines(settled)
+            yield "\n".join(("", *lines))
+    broken = broken_tests(report)
+    for test in broken:
+        yield f"\n{test.test} failed without a verdict: {test.text}"
+    yield ""
+    summary = RunSummary(
+        report.measurements,
+        report.judgements,
+        report.not_judged,
+        [(text, "") for text in report.failures],
+        report.comparisons or None,
+        report.not_compared,
+        report.variances or None,
+        failed=len(broken),
+        growths=growth_of(report.judgements),
+    )
+    yield from (text for text, _ in summary.lines(width, detail))

@@ -20,7 +20,7 @@ from pytest_genderbias.reports.html.tables import (
     number_cell,
 )
 from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.reports.run_verdict import OTHER, broken_tests
+from pytest_genderbias.reports.run_summary import OTHER, broken_tests
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.printable import format_number, format_share
 

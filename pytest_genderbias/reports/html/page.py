@@ -45,8 +45,8 @@ from pytest_genderbias.reports.html.tables import (
 )
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.run_summary import broken_tests, run_verdict
 from pytest_genderbias.reports.run_tables import baseline_history, run_tables
-from pytest_genderbias.reports.run_verdict import broken_tests, run_verdict
 from pytest_genderbias.reports.traces import tried
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.about import SuiteAbout
