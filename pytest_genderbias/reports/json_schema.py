@@ -94,14 +94,8 @@ class SchemaMaker:
             for name, hint in field_hints(kind).items()
         }
         rules = [_of_rule(rule) for rule in getattr(kind, "rules", ())]
-        return {
-            **_described(_first_sentences(kind)),
-            "type": "object",
-            "properties": properties,
-            "required": [name for name in properties if name in required_fields(kind)],
-            "additionalProperties": False,
-            **({"allOf": rules} if rules else {}),
-        }
+        required = [name for name in properties if name in required_fields(kind)]
+        return {**_object(kind, properties, required), **({"allOf": rules} if rules else {})}
 
     def entry(self, kind: type, run_settings: Mapping[str, Any], gated: bool) -> Schema:
         """Return the schema of an entry with ``suite``, ``statistic`` and ``settings``.
@@ -164,9 +158,11 @@ def _described(text: str) -> Schema:
     return {"description": text.replace("``None``", "``null``")} if text else {}
 
 
-def _first_sentences(kind: type) -> str:
-    """Return the first paragraph of the docstring of a class."""
-    return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
+def _object(kind: type, properties: Schema, required: list[str]) -> Schema:
+    """Return the schema of a class with these keys and no others, described by the first paragraph of its docstring."""
+    about = _described(" ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split()))
+    more = {"properties": properties, "required": required, "additionalProperties": False}
+    return {**about, "type": "object", **more}
 
 
 def _about_fields(kind: type) -> dict[str, str]:
@@ -215,13 +211,7 @@ class _ReportSchemas(SchemaMaker):
             properties = _with_derived(properties)
         if kind is Measurement:
             properties["main"] = {"type": "string", "description": "name of the main statistic"}
-        return {
-            **_described(_first_sentences(kind)),
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
+        return _object(kind, properties, list(properties))
 
 
 def _with_derived(judgement: Schema) -> Schema:
