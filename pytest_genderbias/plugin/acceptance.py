@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_genderbias.errors import BiasError
+from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.baseline import strictest
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry
@@ -13,11 +14,89 @@ from pytest_genderbias.gates.book_places import Place, book_path
 from pytest_genderbias.gates.book_update import Change, state_of, to_write, update_books
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.verdicts import anchor_in_words
+from pytest_genderbias.measurement.plain_data import read_mapping, read_stored
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
-from pytest_genderbias.plugin.reported import Proposals, ProposedEntry
-from pytest_genderbias.text.printable import format_number
+from pytest_genderbias.text.printable import brief, format_number
+from pytest_genderbias.text.schema import read_value
 
 _SHOWN = 3  #: tests that failed, of those that a message names
+
+
+@dataclass(frozen=True)
+class ProposedEntry:
+    """A baseline entry that a test would store.
+
+    Attributes:
+        new: the entry with its items.
+        gates: the margin of each statistic that a gate file judges on the entry; ``None`` for a test in Python, which
+            knows its own gate only.
+        overlooked: worse values of gated statistics that the test did not judge, by statistic.
+        against: what was stored when the test judged it, as :func:`~pytest_genderbias.gates.book_update.state_of` has
+            it; empty for no entry.
+    """
+
+    new: NewEntry
+    gates: Mapping[str, float | None] | None = None
+    overlooked: Mapping[str, AcceptedValue] = field(default_factory=dict)
+    against: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads."""
+        items = self.new.items
+        return {
+            "entry": self.new.entry.to_dict(),
+            "items": None if items is None else base64.b64encode(items).decode("ascii"),
+            "kept": self.new.kept,
+            "pooled": self.new.pooled,
+            "gates": None if self.gates is None else dict(self.gates),
+            "overlooked": {statistic: value.to_dict() for statistic, value in self.overlooked.items()},
+            "against": self.against,
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> ProposedEntry:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a value is of another type.
+        """
+        content = read_mapping(data, "proposed entry")
+        items = content.get("items")
+        return cls(
+            NewEntry(
+                BaselineEntry.from_dict(content.get("entry")),
+                None if items is None else _unpacked(items),
+                str(content.get("kept", "")),
+                content.get("pooled") is True,
+            ),
+            read_value(Mapping[str, float | None] | None, content.get("gates"), "gates of a proposed entry"),
+            read_stored(Mapping[str, AcceptedValue], content.get("overlooked"), "overlooked values"),
+            str(content.get("against")),
+        )
+
+
+def _unpacked(items: object) -> bytes:
+    try:
+        return base64.b64decode(items if isinstance(items, str) else "?", validate=True)
+    except ValueError as error:
+        raise DataFileError(
+            f"items of a proposed entry: expected bytes in base64, got {brief(items)} ({error})"
+        ) from None
+
+
+@dataclass
+class Proposals:
+    """Proposed entries of the tests of one baseline file.
+
+    Attributes:
+        entries: the proposed entries by name, one for each test.
+        refused: names of entries with a worse value and no reason for it.
+        complete: whether all tests of the file ran.
+    """
+
+    entries: dict[str, list[ProposedEntry]] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    complete: bool = False
 
 
 def accept(

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance
-    from pytest_genderbias.plugin.reported import Proposals, ReportedOutcome
+    from pytest_genderbias.plugin.acceptance import Proposals
+    from pytest_genderbias.plugin.reported import ReportedOutcome
     from pytest_genderbias.reports.run_report import RunInfo, RunReport
     from pytest_genderbias.reports.selection import SelectionRow
 
@@ -140,8 +141,7 @@ class Ledger:
             outcome = outcome.after(before)
         self._reported[node_id] = replace(
             outcome,
-            measurements=self._as_known("measurements", outcome),
-            pictures=self._as_known("pictures", outcome),
+            measurements=tuple(map(self._as_known, outcome.measurements)),
             unjudged=outcome.unjudged and replace(outcome.unjudged, test=node_id, model=outcome.model),
         )
         if hasattr(report, "wasxfail") and not report.failed:  # pytest sets it for xfail only
@@ -149,17 +149,11 @@ class Ledger:
         if outcome.unjudged is None and not outcome.model and report.failed:
             self._unclear.add(outcome.module)
 
-    def _as_known(self, name: str, outcome: ReportedOutcome) -> tuple[Any, ...]:
-        """Return measurements or pictures of a test, each as a test before reported it, so that there is one copy."""
-        known: dict[tuple[str, str], list[Any]] = {}
-        for one in chain.from_iterable(getattr(one, name) for one in self._reported.values()):
-            known.setdefault((one.suite, one.model), []).append(one)
-        things = getattr(outcome, name)
-        return tuple(next((k for k in known.get((one.suite, one.model), ()) if k == one), one) for one in things)
-
-    def _each_once(self, name: str) -> list[Any]:
-        """Return the measurements or pictures of all tests, each in the place of the first test that reports it."""
-        return list({id(thing): thing for one in self._reported.values() for thing in getattr(one, name)}.values())
+    def _as_known(self, thing: Measurement) -> Measurement:
+        """Return a measurement as a test before reported it, so that there is one copy."""
+        before = (one for outcome in self._reported.values() for one in outcome.measurements)
+        alike = (one for one in before if (one.suite, one.model) == (thing.suite, thing.model))
+        return next((one for one in alike if one == thing), thing)
 
     @property
     def _judged(self) -> dict[str, Sequence[Judgement]]:
@@ -183,14 +177,15 @@ class Ledger:
 
     def _proposals(self) -> dict[BookKey, Proposals]:
         """Return what tests would store, by baseline file."""
-        from pytest_genderbias.plugin.reported import Proposals
+        from pytest_genderbias.measurement.plain_data import as_plain
+        from pytest_genderbias.plugin.acceptance import Proposals, ProposedEntry
 
         found: dict[BookKey, Proposals] = {}
         for outcome in self._reported.values():
             proposals = found.setdefault(outcome.key, Proposals())
             proposals.refused |= outcome.refused
             for name, entry in outcome.entries.items():
-                proposals.entries.setdefault(name, []).append(entry)
+                proposals.entries.setdefault(name, []).append(ProposedEntry.from_dict(as_plain(entry)))
         return found
 
     # Workers of xdist.
@@ -227,7 +222,8 @@ class Ledger:
         last = len(order)  # of tests that have no place
         # As they were collected, so that a run on workers ends as one without them.
         self._reported = dict(sorted(self._reported.items(), key=lambda entry: order.get(entry[0], last)))
-        self._measurements = self._each_once("measurements")
+        reported = chain.from_iterable(one.measurements for one in self._reported.values())
+        self._measurements = list({id(one): one for one in reported}.values())
         for text in self._late:
             self._messages.fail(
                 f"a gate failed in a thread after its test had ended, which should join the thread: {text}"
@@ -439,8 +435,12 @@ class Ledger:
             _fail(session)
 
     def _make_report(self, session: pytest.Session) -> RunReport:
+        from pytest_genderbias.reports.picture import Picture
         from pytest_genderbias.reports.run_report import RunReport
 
+        drawn: list[object] = []
+        for picture in chain.from_iterable(one.pictures for one in self._reported.values()):
+            drawn += [] if picture in drawn else [picture]
         seconds = time.perf_counter() - self._start
         report = RunReport(
             run_info(self._config, int(session.exitstatus), seconds),
@@ -450,7 +450,7 @@ class Ledger:
             tuple(self._not_compared),
             tuple(self._unjudged),
             tuple(self._variances()),
-            tuple(self._each_once("pictures")),
+            tuple(map(Picture.from_dict, drawn)),
             tuple(self._messages.failures),
             tests=tuple(one.finished for one in self._reported.values() if one.finished is not None),
             selections=self._selections(),

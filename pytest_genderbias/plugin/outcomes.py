@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.book import BaselineEntry
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.plugin.reported import ProposedEntry
+    from pytest_genderbias.plugin.acceptance import ProposedEntry
 
 
 _ASKS = ("result", "exception")  #: methods of a future that tell of a failure
@@ -510,7 +510,7 @@ def _shortened(measurement: Measurement, settings: Settings) -> Measurement:
 def _proposed_entries(outcome: ItemOutcome) -> dict[str, ProposedEntry]:
     if outcome.baseline is None:
         return {}
-    from pytest_genderbias.plugin.reported import ProposedEntry
+    from pytest_genderbias.plugin.acceptance import ProposedEntry
 
     return {
         name: ProposedEntry(

@@ -4,101 +4,20 @@ controller.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.book import BaselineEntry, NewEntry
-from pytest_genderbias.gates.judgement import AcceptedValue, Judgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, read_mapping, read_schema, read_stored
+from pytest_genderbias.measurement.plain_data import as_plain, read_schema, read_stored
 from pytest_genderbias.plugin.books import BookKey
-from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.text.plain_files import check_depth
-from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.schema import field_hints, read_value
+from pytest_genderbias.text.schema import field_hints
 
 SCHEMA = 1
 _WHERE = "outcome of a test"
-
-
-@dataclass(frozen=True)
-class ProposedEntry:
-    """A baseline entry that a test would store.
-
-    Attributes:
-        new: the entry with its items.
-        gates: the margin of each statistic that a gate file judges on the entry; ``None`` for a test in Python, which
-            knows its own gate only.
-        overlooked: worse values of gated statistics that the test did not judge, by statistic.
-        against: what was stored when the test judged it, as :func:`~pytest_genderbias.gates.book_update.state_of` has
-            it; empty for no entry.
-    """
-
-    new: NewEntry
-    gates: Mapping[str, float | None] | None = None
-    overlooked: Mapping[str, AcceptedValue] = field(default_factory=dict)
-    against: str = ""
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads."""
-        items = self.new.items
-        return {
-            "entry": self.new.entry.to_dict(),
-            "items": None if items is None else base64.b64encode(items).decode("ascii"),
-            "kept": self.new.kept,
-            "pooled": self.new.pooled,
-            "gates": None if self.gates is None else dict(self.gates),
-            "overlooked": {statistic: value.to_dict() for statistic, value in self.overlooked.items()},
-            "against": self.against,
-        }
-
-    @classmethod
-    def from_dict(cls, data: object) -> ProposedEntry:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a value is of another type.
-        """
-        content = read_mapping(data, "proposed entry")
-        items = content.get("items")
-        return cls(
-            NewEntry(
-                BaselineEntry.from_dict(content.get("entry")),
-                None if items is None else _unpacked(items),
-                str(content.get("kept", "")),
-                content.get("pooled") is True,
-            ),
-            read_value(Mapping[str, float | None] | None, content.get("gates"), "gates of a proposed entry"),
-            read_stored(Mapping[str, AcceptedValue], content.get("overlooked"), "overlooked values"),
-            str(content.get("against")),
-        )
-
-
-def _unpacked(items: object) -> bytes:
-    try:
-        return base64.b64decode(items if isinstance(items, str) else "?", validate=True)
-    except ValueError as error:
-        raise DataFileError(
-            f"items of a proposed entry: expected bytes in base64, got {brief(items)} ({error})"
-        ) from None
-
-
-@dataclass
-class Proposals:
-    """Proposed entries of the tests of one baseline file.
-
-    Attributes:
-        entries: the proposed entries by name, one for each test.
-        refused: names of entries with a worse value and no reason for it.
-        complete: whether all tests of the file ran.
-    """
-
-    entries: dict[str, list[ProposedEntry]] = field(default_factory=dict)
-    refused: set[str] = field(default_factory=set)
-    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,9 +30,10 @@ class ReportedOutcome:
         settled: whether the test asked for all its baseline entries, so that the others are not its own.
         used: names of the baseline entries that the test judged.
         refused: names of the entries with a worse value and no reason.
-        entries: the entries that the test would store, by name.
+        entries: the entries that the test would store, by name: plain JSON values once they have travelled, which
+            :class:`~pytest_genderbias.plugin.acceptance.ProposedEntry` reads.
         unjudged: why the test did not judge, if it was skipped for that.
-        pictures: of the measurements, if a file of the run shows them.
+        pictures: of the measurements, if a file of the run shows them; as plain JSON values once they have travelled.
         undrawn: a line for each measurement whose pictures could not be drawn.
         finished: result of the test, for the files of the run.
         failed: whether the reported part of the test failed.
@@ -126,9 +46,9 @@ class ReportedOutcome:
     judgements: tuple[Judgement, ...] = ()
     used: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
-    entries: Mapping[str, ProposedEntry] = field(default_factory=dict)
+    entries: Mapping[str, object] = field(default_factory=dict)
     unjudged: NotJudged | None = None
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[object, ...] = ()
     undrawn: tuple[str, ...] = ()
     finished: FinishedTest | None = None
     failed: bool = False

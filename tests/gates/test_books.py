@@ -26,9 +26,8 @@ from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import update_books
 from pytest_genderbias.gates.item_file import pack_items
 from pytest_genderbias.gates.verdicts import passes
-from pytest_genderbias.plugin.acceptance import accept
+from pytest_genderbias.plugin.acceptance import Proposals, ProposedEntry, accept
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
-from pytest_genderbias.plugin.reported import Proposals, ProposedEntry
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 

@@ -17,8 +17,7 @@ from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import read_book
 from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.plugin.acceptance import merge
-from pytest_genderbias.plugin.reported import ProposedEntry
+from pytest_genderbias.plugin.acceptance import ProposedEntry, merge
 
 
 def one(shift: float) -> Measurement:

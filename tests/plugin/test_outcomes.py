@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, entry_of
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.plugin.acceptance import add_gates, merge
-from pytest_genderbias.plugin.reported import ProposedEntry, ReportedOutcome
+from pytest_genderbias.plugin.acceptance import ProposedEntry, add_gates, merge
+from pytest_genderbias.plugin.reported import ReportedOutcome
 
 WORSE = AcceptedValue("net_neutral", "2026-01-02", 0.9, 0.8, None)
 RERUN = """
@@ -45,7 +46,8 @@ def test_an_outcome_travels_as_json() -> None:
     )
     data = json.loads(json.dumps(outcome.to_dict()))
     arrived = ReportedOutcome.from_dict(data)
-    assert arrived == outcome
+    assert arrived == replace(outcome, entries={"a": entry.to_dict()})
+    assert ProposedEntry.from_dict(arrived.entries["a"]) == entry
     assert ReportedOutcome.from_dict(ReportedOutcome("t.py", "", True).to_dict()) == ReportedOutcome("t.py", "", True)
     with pytest.raises(DataFileError, match="outcome of a test: expected schema 1, got 2"):
         ReportedOutcome.from_dict({**data, "schema": 2})
