@@ -11,10 +11,10 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import between, change_and_bounds
 from pytest_genderbias.reports.html.tables import (
     PageCell,
-    PageColumn,
     PageRow,
     PageTable,
     Part,
+    make_columns,
     make_table,
     naming_cell,
     number_cell,
@@ -29,15 +29,10 @@ _SIGNS = {FAILED: "✕", OTHER: "–", PASSED: "✓"}
 _BROKEN = f"{_SIGNS[FAILED]} no verdict"
 _SHORT = 300  #: characters of a reason in the table
 _LABELS = {FAILED: "failed", OTHER: "expected", PASSED: "passed"}
-_COLUMNS = (
-    PageColumn("Gate", head=True, wide=True),
-    PageColumn("Verdict"),
-    PageColumn("Model"),
-    PageColumn("Value", numeric=True),
-    PageColumn("Limit or baseline"),
-    PageColumn("Change", numeric=True),
-    PageColumn("Worse is"),
-    PageColumn("History", wide=True),
+_COLUMNS = make_columns(
+    ("Gate", "Verdict", "Model", "Value", "Limit or baseline", "Change", "Worse is", "History"),
+    numeric=("Value", "Change"),
+    wide=("History",),
 )
 
 

@@ -38,6 +38,7 @@ from pytest_genderbias.reports.html.tables import (
     PageRow,
     PageTable,
     Part,
+    make_columns,
     make_table,
     naming_cell,
     number_cell,
@@ -137,15 +138,8 @@ def make_not_judged(tests: Sequence[NotJudged]) -> Part | None:
 def _table(part_id: str, headers: Iterable[str], rows: Sequence[Sequence[str]], title: str = "") -> PageTable:
     """Return a table of texts; a column of numbers is sorted as such."""
     numeric = [all(_number(row[i]) is not None or row[i] in ("", "-") for row in rows) for i in range(len(rows[0]))]
-    columns = tuple(
-        PageColumn(
-            header if header.startswith("p ") else header[:1].upper() + header[1:],
-            numeric=of_numbers,
-            head=i == 0,
-            wide=i == 0,
-        )
-        for i, (header, of_numbers) in enumerate(zip(headers, numeric, strict=True))
-    )
+    titles = [header if header.startswith("p ") else header[:1].upper() + header[1:] for header in headers]
+    columns = make_columns(titles, [title for title, of_numbers in zip(titles, numeric, strict=True) if of_numbers])
     cells = [PageRow(tuple(map(_text_cell, row, numeric))) for row in rows]
     return make_table(f"{part_id}-table", title or _TITLES[part_id], columns, cells)
 
@@ -165,24 +159,13 @@ def _number(text: str) -> float | None:
     return None if match is None else float(match[1].replace(",", ""))
 
 
-_OVERVIEW = (
-    PageColumn("Suite", head=True, wide=True),
-    PageColumn("Model"),
-    PageColumn("Value", numeric=True),
-    PageColumn("95 % interval", numeric=True),
-    PageColumn("Worse is"),
-    PageColumn("By chance", numeric=True),
-    PageColumn("Scored", numeric=True),
-    PageColumn("Ability"),
+_OVERVIEW = make_columns(
+    ("Suite", "Model", "Value", "95 % interval", "Worse is", "By chance", "Scored", "Ability"),
+    numeric=("Value", "95 % interval", "By chance", "Scored"),
 )
-_VALUES = (
-    PageColumn("Statistic", head=True, wide=True),
-    PageColumn("Model"),
-    PageColumn("Value", numeric=True),
-    PageColumn("95 % interval for other items", numeric=True),
-    PageColumn("On this suite's own cases", numeric=True),
-    PageColumn("Worse is"),
-    PageColumn("By chance", numeric=True),
+_INTERVALS = ("95 % interval for other items", "On this suite's own cases")
+_VALUES = make_columns(
+    ("Statistic", "Model", "Value", *_INTERVALS, "Worse is", "By chance"), numeric=("Value", *_INTERVALS, "By chance")
 )
 _MOST_RECORDS = 100  #: of a table
 

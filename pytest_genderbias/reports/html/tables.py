@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -87,6 +87,13 @@ class PageTable:
     caption: str = ""
     filters: Mapping[str, str] = field(default_factory=dict)
     cards: bool = True
+
+
+def make_columns(
+    titles: Sequence[str], numeric: Collection[str] = (), wide: Collection[str] = ()
+) -> tuple[PageColumn, ...]:
+    """Return columns, of which the first names the rows, and those of the titles in ``numeric`` hold numbers."""
+    return tuple(PageColumn(title, title in numeric, i == 0, i == 0 or title in wide) for i, title in enumerate(titles))
 
 
 def make_table(
