@@ -250,16 +250,10 @@ def is_on_disk(lock: BaseFileLock, path: Path) -> bool:
     Recent versions of filelock check this themselves, but any version that torch and transformers accept may be
     installed.
     """
-    held_file = _descriptor(lock)
-    if held_file is None:  # a kind of lock without an open file
+    held_file = getattr(getattr(lock, "_context", lock), "lock_file_fd", None)  # private, and elsewhere in old versions
+    if not isinstance(held_file, int):  # a kind of lock without an open file
         return True
     try:
         return os.path.samestat(os.fstat(held_file), path.stat())
     except OSError:
         return False
-
-
-def _descriptor(lock: BaseFileLock) -> int | None:
-    """Return the descriptor of a lock's file, which versions of filelock keep in different private places."""
-    descriptor = getattr(getattr(lock, "_context", lock), "lock_file_fd", None)
-    return descriptor if isinstance(descriptor, int) else None

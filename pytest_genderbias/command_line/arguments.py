@@ -188,7 +188,7 @@ def _add_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     group = parser.add_argument_group("settings (each also under the name that it has in pytest: --bias-...)")
     for name in names:
         flag = FLAGS[name]
-        for option, help in ((short_name(flag), _help(flag)), (flag.name, argparse.SUPPRESS)):
+        for option, help in ((short_name(flag), flag.help.replace("%", "%%")), (flag.name, argparse.SUPPRESS)):
             if flag.is_switch:
                 group.add_argument(option, dest=_dest(name), action="store_true", default=None, help=help)
             else:
@@ -208,7 +208,3 @@ def short_name(flag: Flag) -> str:
     '--limit'
     """
     return f"--{flag.name.removeprefix('--bias-')}"
-
-
-def _help(flag: Flag) -> str:
-    return flag.help.replace("%", "%%")

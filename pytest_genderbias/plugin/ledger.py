@@ -90,7 +90,6 @@ class Ledger:
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
         self._expected_to_fail: set[str] = set()  # node ids of tests with pytest's xfail, whose gates fail nothing
         self._crashed = False  # a worker died
-        self._stored = True  # an update, if there is one, was stored
         self._messages = Messages()
         self._annotations: list[str] = []  # workflow commands of GitHub Actions
         self._start = time.perf_counter()
@@ -236,7 +235,8 @@ class Ledger:
             names = "; ".join(f"{path}: {', '.join(sorted(names))}" for path, names in unused.items())
             self._messages.fail(f"unused baseline entries: {names}")
             self._messages.add("run with --bias-update to remove them", "red")
-        if self._settings.seeds is not None and self._measurements and not any(map(_is_repeated, self._measurements)):
+        repeated = any(one.restarts or "seeds" in one.signature["settings"] for one in self._measurements)
+        if self._settings.seeds is not None and self._measurements and not repeated:
             self._messages.fail(
                 f"--bias-seeds={self._settings.seeds} had no effect: no model has {{seed}} in its SPEC, as"
                 " --bias-model=NAME=runs/seed-{seed}, and no suite trains heads"
@@ -360,29 +360,19 @@ class Ledger:
         for key, proposals in of_books.items():
             proposals.complete = not narrowed and self._is_complete(key)
         only_new = self._settings.update == "new"
-        failed = [
-            *(f"{node_id}: {judgements[0].in_words}" for node_id, judgements in self._failed_judgements().items()),
-            *(f"{node_id}: no verdict" for node_id in sorted(self._broken)),
-            *(["a worker of pytest-xdist died"] if self._crashed else []),
-        ]
-        unused = {} if only_new else unused
-        if not accept(self._settings.baseline, of_books, unused, only_new, self._messages, failed):
-            self._stored = False
-            self._reported = {
-                node_id: replace(one, judgements=tuple(map(_not_stored, one.judgements)))
-                for node_id, one in self._reported.items()
-            }
-
-    def _failed_judgements(self) -> dict[str, list[Judgement]]:
-        """Return the judgements that keep an update from being stored, by node id.
-
-        A broken or undecided limit does not: it says nothing of what was accepted before.
-        """
+        # A broken or undecided limit keeps no update from being stored: it says nothing of what was accepted before.
         failed = {
-            test: [one for one in judgements if one.failed and one.code not in _OF_NO_ENTRY]
-            for test, judgements in self._judged.items()
+            node_id: [one.in_words for one in judgements if one.failed and one.code not in _OF_NO_ENTRY]
+            for node_id, judgements in self._judged.items()
         }
-        return {test: judgements for test, judgements in failed.items() if judgements}
+        why = [f"{node_id}: {words[0]}" for node_id, words in failed.items() if words]
+        why += [f"{node_id}: no verdict" for node_id in sorted(self._broken)]
+        why += ["a worker of pytest-xdist died"] if self._crashed else []
+        unused = {} if only_new else unused
+        if not accept(self._settings.baseline, of_books, unused, only_new, self._messages, why):
+            for node_id, one in self._reported.items():
+                settled = (replace(of, code=NOT_STORED) if of.code == STORED else of for of in one.judgements)
+                self._reported[node_id] = replace(one, judgements=tuple(settled))
 
     def _say_what_was_redefined(self, session: pytest.Session) -> None:
         """Name the entries whose figures this version of the package defines anew, and the command that accepts them
@@ -496,18 +486,6 @@ class Ledger:
 
 #: Codes of failures that concern no baseline entry, or one that an update has yet to make.
 _OF_NO_ENTRY = frozenset({NO_BASELINE, OVER_LIMIT, TOO_FEW, DIFFERENT})
-
-
-def _is_repeated(measurement: Measurement) -> bool:
-    """Return whether a measurement is over restarts, or over repetitions inside its suite."""
-    return bool(measurement.restarts) or "seeds" in measurement.signature["settings"]
-
-
-def _not_stored(settled: Judgement) -> Judgement:
-    """Return a judgement of an update that was not stored."""
-    if settled.code != STORED:
-        return settled
-    return replace(settled, code=NOT_STORED)
 
 
 def _fail(session: pytest.Session) -> None:

@@ -106,6 +106,7 @@ def show_suite(suite: Suite, sentences: Sequence[str], width: int, work: Work | 
         f" family {suite.family.name}"
     )
     about = suite.about
+    criticisms = [paragraph(str(one), width, f"{_INDENT}  ", f"{_INDENT}- ") for one in about.criticisms]
     sections = [
         paragraph(head, width),
         _section("what it asks", about.question, width),
@@ -115,7 +116,7 @@ def show_suite(suite: Suite, sentences: Sequence[str], width: int, work: Work | 
         _section("definition", about.formula, width),
         f"statistics, the main one first\n{_statistics(suite.family.plain_statistics(), width)}",
         _section("picture", about.picture, width),
-        "\n".join(("what the literature says against it", *_criticisms(suite, width))),
+        "\n".join(("what the literature says against it", *criticisms)),
     ]
     if lists := word_lists(suite):
         rows = [(one.name, f"{len(one.entries):,} words", f"{one.title}; {one.licence}") for one in lists]
@@ -163,10 +164,6 @@ def _cases(sentences: Sequence[str], width: int) -> list[str]:
             paragraph("they come from data, or from the model: name the folder with --bias-data=DIR", width, _INDENT)
         ]
     return [paragraph(one_line(one, _LONGEST_CASE), width, f"{_INDENT}  ", _INDENT) for one in sentences]
-
-
-def _criticisms(suite: Suite, width: int) -> list[str]:
-    return [paragraph(str(one), width, f"{_INDENT}  ", f"{_INDENT}- ") for one in suite.about.criticisms]
 
 
 def _statistics(statistics: Mapping[str, Statistic], width: int) -> str:

@@ -132,17 +132,12 @@ def _name_marks(root: ET.Element, picture: Picture, prefix: str) -> None:
         if match is None:
             continue
         labels = names.get(identity.removesuffix(f"-{match[2]}") if match[2] else identity, ())
+        points = list(element.iter(f"{{{_SVG}}}use"))
         if match[2]:
             _add_title(element, labels, int(match[2]))
-        else:
-            _name_points(element, labels)
-
-
-def _name_points(element: ET.Element, labels: tuple[str, ...]) -> None:
-    uses = list(element.iter(f"{{{_SVG}}}use"))
-    if len(uses) == len(labels):
-        for place, use in enumerate(uses):
-            _add_title(use, labels, place)
+        elif len(points) == len(labels):
+            for place, point in enumerate(points):
+                _add_title(point, labels, place)
 
 
 def _add_title(element: ET.Element, labels: tuple[str, ...], place: int) -> None:
