@@ -66,10 +66,16 @@ def pytest_arguments(typed: Typed) -> list[str]:
         return ["--bias-cache-info", *clear, *models, *typed.for_pytest()]
     if typed.command == "show":
         return [*(f"--bias-show={name}" for name in chosen), *typed.for_pytest()]
+    if typed.command == "compare":
+        if len(specs) < 2:
+            raise pytest.UsageError(
+                "compare takes two models or more: genderbias compare october=./october november=./november"
+            )
+        models.append("--bias-compare")
     suites = [f"--bias-suite={name}" for name in chosen]
     if typed.command == "list":
         return ["--bias-list", *models, *suites, *typed.for_pytest()]
-    arguments = [*models, *_mode(typed), *typed.for_pytest(), *["-v"] * typed.values["verbose"]]
+    arguments = [*models, *typed.for_pytest(), *["-v"] * typed.values["verbose"]]
     return [*arguments, *_what(typed, suites), *typed.rest]
 
 
@@ -83,15 +89,6 @@ def _refuse_suites(specs: Sequence[str]) -> None:
                 f"{brief(spec)} is no model; suites are named with --suite, "
                 f"as in genderbias measure demo-lm --suite={near[0]}"
             )
-
-
-def _mode(typed: Typed) -> list[str]:
-    """Return the flag that the command stands for."""
-    if typed.command == "compare" and len(typed.values["specs"]) < 2:
-        raise pytest.UsageError(
-            "compare takes two models or more: genderbias compare october=./october november=./november"
-        )
-    return ["--bias-compare"] if typed.command == "compare" else []
 
 
 def _what(typed: Typed, suites: list[str]) -> list[str]:

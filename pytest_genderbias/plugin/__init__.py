@@ -119,9 +119,7 @@ def bias_model_spec(request: pytest.FixtureRequest) -> ModelSpec | None:
     """The model under test as --bias-model names it, not loaded; ``None`` if the run has none. The test runs once for
     every model.
     """
-    spec: ModelSpec | None = getattr(
-        request, "param", None
-    )  # there is one where pytest runs a test once for each model
+    spec: ModelSpec | None = getattr(request, "param", None)  # set where pytest runs a test once for each model
     return spec
 
 

@@ -281,7 +281,6 @@ class RunningTest:
 
 
 _RUNNING = pytest.StashKey[list[RunningTest]]()  # several, if a plugin runs tests side by side in threads
-_LAST = pytest.StashKey[RunningTest]()  # the test that was started last
 _SHARED = pytest.StashKey[bool]()  # set if a fixture that tests share measures: any test may set it up or tear it down
 
 
@@ -292,7 +291,6 @@ def running(item: pytest.Item) -> Iterator[None]:
     with ExitStack() as stack:
         test = RunningTest(item, stack)
         tests.append(test)
-        item.config.stash[_LAST] = test
         stack.callback(tests.remove, test)
         stack.callback(test.end)
         if measures(item) or item.config.stash.get(_SHARED, False):
@@ -311,7 +309,7 @@ def measuring_item(config: pytest.Config, shared: bool = False) -> pytest.Item:
         shared: whether several tests share the fixture. The policy then also holds for all later tests.
     """
     tests = config.stash.get(_RUNNING, [])
-    test = next((test for test in reversed(tests) if test.thread == get_ident()), config.stash.get(_LAST, None))
+    test = next((test for test in reversed(tests) if test.thread == get_ident()), tests[-1] if tests else None)
     if test is None:
         return config.stash[TEST]
     test.referee()

@@ -50,7 +50,6 @@ def terminal_width(config: pytest.Config) -> int:
     if isinstance(width, int):
         return width
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    is_known = reporter is not None and (
-        os.environ.get("COLUMNS", "").isdigit() or reporter.isatty
-    )  # none: -p no:terminal
+    # -p no:terminal leaves out the reporter
+    is_known = reporter is not None and (os.environ.get("COLUMNS", "").isdigit() or reporter.isatty)
     return max(_NARROWEST, config.get_terminal_writer().fullwidth) if is_known else _OF_FILES

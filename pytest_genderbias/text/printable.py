@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from itertools import islice
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
@@ -160,16 +161,12 @@ def expected_instead(name: str, known: Iterable[str], otherwise: str = "expected
     ('did you mean weat?', 'expected one of weat, bios', 'there are none')
     """
     names = list(known)
-    if close := close_names(name, names) or _kin(name, names):
-        *first, last = close
-        return f"did you mean {', '.join(first)}{' or ' if first else ''}{last}?"
-    return (f"{otherwise} {', '.join(names)}" if names else "there are none") + advice
-
-
-def _kin(name: str, known: Iterable[str]) -> list[str]:
-    """Return names that begin as a name does, up to its first hyphen; at most three."""
     first, hyphen, _ = _plain(name[:100]).partition("-")
-    return [one for one in known if hyphen and _plain(one).partition("-")[0] == first][:_MOST_NAMES]
+    kin = (one for one in names if hyphen and _plain(one).partition("-")[0] == first)
+    if close := close_names(name, names) or list(islice(kin, _MOST_NAMES)):
+        *others, last = close
+        return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+    return (f"{otherwise} {', '.join(names)}" if names else "there are none") + advice
 
 
 def _plain(name: str) -> str:

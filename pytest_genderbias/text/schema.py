@@ -438,7 +438,7 @@ def take(mapping: LocatedMap, key: str, kind: object, what: str, default: object
     if key not in mapping:
         if default is _MISSING:
             raise mapping.error_at("", f"{what} has no {key!r}, which is required; add it")
-        return _located(default, mapping) if kind is LocatedMap and isinstance(default, Mapping) else default
+        return LocatedMap(mapping.file, mapping.line) if kind is LocatedMap and default == {} else default
     try:
         value = _inside(key, f"{key!r} of {what}", kind, mapping[key])
     except Mismatch as error:
@@ -461,13 +461,6 @@ def take_texts(mapping: LocatedMap, key: str, what: str) -> LocatedList:
                 f"{mapping.file}:{line}: {key!r} of {what} should be a list of texts, got {kind_of(value)} in it"
             )
     return values
-
-
-def _located(values: Mapping[str, object], at: LocatedMap) -> LocatedMap:
-    located = LocatedMap(at.file, at.line)
-    located.update(values)
-    located.lines.update(dict.fromkeys(values, at.line))
-    return located
 
 
 @overload

@@ -12,9 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-_SLOT = re.compile(
-    r"\{(?:(a):)?([A-Za-z_]\w*(?::[\w.*]+)?)\}"
-)  # without the white space before it, which takes a time quadratic in its length
+#: Without the white space before it, which takes a time quadratic in its length.
+_SLOT = re.compile(r"\{(?:(a):)?([A-Za-z_]\w*(?::[\w.*]+)?)\}")
 BLANK = "blank"
 
 

@@ -156,9 +156,8 @@ def _describe(root: ET.Element, picture: Picture, prefix: str) -> None:
     root.set("role", "img")
     root.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     root.set("class", "figure")
-    root.set(
-        "style", f"min-width: {0.92 * float(root.get('width', '0pt').removesuffix('pt')):.0f}px"
-    )  # smaller texts could not be read
+    narrowest = 0.92 * float(root.get("width", "0pt").removesuffix("pt"))  # smaller texts could not be read
+    root.set("style", f"min-width: {narrowest:.0f}px")
 
 
 INDEX = "figures.md"  #: the page that shows all of them
@@ -198,18 +197,12 @@ def _named(pictures: tuple[Picture, ...]) -> Iterator[tuple[str, Picture]]:
     """Yield the pictures, each with a file name of its own that holds no foreign character."""
     used: set[str] = set()
     for picture in pictures:
-        parts = (
-            _slug(part)
-            for part in (picture.suite, picture.model, picture.statistic if not picture.model else "", picture.kind)
-        )
-        stem = "-".join(part for part in parts if part)
+        texts = (picture.suite, picture.model, "" if picture.model else picture.statistic, picture.kind)
+        slugs = (re.sub(r"[^A-Za-z0-9_]+", "-", text[: 4 * _LONGEST])[:_LONGEST].strip("-") for text in texts)
+        stem = "-".join(filter(None, slugs))
         name, number = stem, 1
         while name.lower() in used:
             number += 1
             name = f"{stem}-{number}"
         used.add(name.lower())
         yield name, picture
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]+", "-", text[: 4 * _LONGEST])[:_LONGEST].strip("-")

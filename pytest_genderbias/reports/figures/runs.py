@@ -173,9 +173,8 @@ def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Pi
     suite, name = known[0][0].suite, known[0][0].statistic
     labels = _names([j for j, _, _ in known])
     sides = {
-        BEFORE: (numbers([c.before for _, _, c in known]), numbers([f.before for _, f, _ in known])),
-        CONTROL: (numbers([c.control for _, _, c in known]), numbers([f.control for _, f, _ in known])),
-        AFTER: (numbers([c.after for _, _, c in known]), numbers([f.after for _, f, _ in known])),
+        side: tuple(numbers([getattr(row[place], side) for row in known]) for place in (2, 1))
+        for side in (BEFORE, CONTROL, AFTER)
     }
     first = tuple(range(min(len(labels), 12)))
     series = tuple(
