@@ -494,6 +494,7 @@ def _fail(session: pytest.Session) -> None:
 
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pytest")
+_STATED = ("seed", "dtype", "device", "limit", "no_worse_than", "same_as")  #: settings that a file of the run has
 _PATIENCE = 10.0  #: seconds for Git, which may walk a large work tree
 
 
@@ -517,14 +518,7 @@ def run_info(config: pytest.Config, exit_status: int, seconds: float) -> RunInfo
         models=tuple(ReportedModel(spec.name, portable_spec(spec.spec)) for spec in settings.models),
         commit=_git(root, "rev-parse", "HEAD"),
         modified=bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
-        settings={
-            "seed": settings.seed,
-            "dtype": settings.dtype,
-            "device": settings.device,
-            "limit": settings.limit,
-            "no_worse_than": settings.no_worse_than,
-            "same_as": settings.same_as,
-        },
+        settings={name: getattr(settings, name) for name in _STATED},
         versions={"python": platform.python_version(), **{package: version(package) for package in _PACKAGES}},
         baselines=(baselines.relative_to(root) if baselines.is_relative_to(root) else baselines).as_posix(),
         exit_status=exit_status,

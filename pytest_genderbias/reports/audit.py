@@ -20,16 +20,24 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
-from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, SAID, Cell, between, figures_of, largest
-from pytest_genderbias.reports.html.gates import history_in_words
+from pytest_genderbias.reports.fields import (
+    FIGURE_COLUMNS,
+    GATE_COLUMNS,
+    SAID,
+    Cell,
+    between,
+    figures_of,
+    largest,
+    packaged_suite,
+)
 from pytest_genderbias.reports.html.page import words_of, write_report
-from pytest_genderbias.reports.html.tables import safe
+from pytest_genderbias.reports.html.tables import history_in_words, safe
 from pytest_genderbias.reports.records import as_csv, cell_text, write_records
 from pytest_genderbias.reports.run_report import RunReport, write_json
 from pytest_genderbias.reports.run_summary import broken_tests, run_verdict
 from pytest_genderbias.reports.run_tables import reduction_rows
 from pytest_genderbias.reports.selection import ABOVE_MEDIAN, SelectionRow
-from pytest_genderbias.suites.suite import load_suite, suite_names
+from pytest_genderbias.suites.suite import suite_names
 from pytest_genderbias.text.columns import together
 from pytest_genderbias.text.plain_files import parse_json, read_whole
 from pytest_genderbias.text.printable import brief, counted, cut, escape, json_text, markdown_table
@@ -376,10 +384,8 @@ def _profile(report: RunReport) -> Mapping[str, object]:
 
 def _groups(measurement: Measurement) -> list[str]:
     """Return the groups of a packaged suite, or those that the records of a measurement name."""
-    if measurement.suite in suite_names():
-        suite = load_suite(measurement.suite)
-        if measurement.signature["digest"] in suite.digests:
-            return [str(name) for name in getattr(suite.body, "groups", ())]
+    if (suite := packaged_suite(measurement)) is not None:
+        return [str(name) for name in getattr(suite.body, "groups", ())]
     return [str(record.get("value")) for record in measurement.records if record.get("slice") == "group"]
 
 

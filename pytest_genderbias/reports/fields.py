@@ -14,6 +14,7 @@ from pytest_genderbias.gates.verdicts import FLOAT_NOISE, change_in_words, direc
 from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text.printable import Write, format_bounds, format_number, format_share
 
 #: Kinds of figures: the end of the shuffles on the side that is worse, or both ends; the share of splits; the value of
@@ -151,6 +152,14 @@ def largest(measurements: Iterable[Measurement], subject: Callable[[Measurement]
         if one.n > known.n:
             found[subject(one)] = one
     return list(found.values())
+
+
+def packaged_suite(measurement: Measurement) -> Suite | None:
+    """Return the packaged suite that was measured; ``None`` for a suite of one's own, or of another version."""
+    if measurement.suite not in suite_names():
+        return None
+    suite = load_suite(measurement.suite)
+    return suite if measurement.signature["digest"] in suite.digests else None
 
 
 def cases_in_words(counted: Measurement | Judgement) -> str:

@@ -347,7 +347,6 @@ def _add_run(store: Store, report: RunReport) -> int | None:
     digest = _digest(report)
     if store.execute("SELECT 1 FROM runs WHERE digest = ?", (digest,)).fetchone():
         return None
-    models = [{"name": model.name, "spec": model.spec} for model in run.models]
     return _insert(
         store,
         "runs",
@@ -360,7 +359,7 @@ def _add_run(store: Store, report: RunReport) -> int | None:
         exit_status=run.exit_status,
         seconds=run.seconds,
         arguments=_json(run.arguments),
-        models=_json(models),
+        models=_json(run.models),
         settings=_json(run.settings),
         versions=_json(run.versions),
         baselines=run.baselines,

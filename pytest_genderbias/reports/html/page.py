@@ -22,27 +22,25 @@ from pytest_genderbias.gates.comparison import growth_of
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, REASONS, NotJudged, format_chance, with_note
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of, largest
+from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of, largest, packaged_suite
 from pytest_genderbias.reports.figures.drawing import css
-from pytest_genderbias.reports.html.gates import (
-    in_order,
-    make_broken_text,
-    make_gate_table,
-    make_text,
-    outcome_of,
-    worse_cell,
-)
 from pytest_genderbias.reports.html.tables import (
     PageCell,
     PageColumn,
     PageRow,
     PageTable,
     Part,
+    in_order,
+    make_broken_text,
     make_columns,
+    make_gate_table,
     make_table,
+    make_text,
     naming_cell,
     number_cell,
+    outcome_of,
     safe,
+    worse_cell,
 )
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
@@ -52,7 +50,6 @@ from pytest_genderbias.reports.traces import tried
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.registry import FAMILIES
-from pytest_genderbias.suites.suite import load_suite, suite_names
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.printable import counted, format_bounds, format_number
 
@@ -319,11 +316,9 @@ def words_of(measurement: Measurement) -> SuiteAbout | None:
     """Return the words of a packaged suite, or those of the family of a user's own; ``None`` for a family of someone
     else.
     """
+    if (suite := packaged_suite(measurement)) is not None:
+        return suite.about
     family = str(measurement.signature["definition"]).partition("/")[0]
-    if measurement.suite in suite_names():
-        suite = load_suite(measurement.suite)
-        if measurement.signature["digest"] in suite.digests:
-            return suite.about
     known = [one.about for one in FAMILIES.values() if one.definition.partition("/")[0] == family]
     return known[0] if known else None
 
