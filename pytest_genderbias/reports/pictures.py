@@ -12,7 +12,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports import history
-from pytest_genderbias.reports.figures import runs, table_pictures, units
+from pytest_genderbias.reports.figures import runs, units
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.suites.registry import FAMILIES
@@ -26,7 +26,7 @@ Made = Picture | tuple[Picture | None, ...] | None  #: what builders of pictures
 def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
     """Return the pictures of a measurement, the most telling first.
 
-    A family names what makes them as its ``picture``: a function of ``figures.units`` or ``figures.table_pictures``.
+    A family names what makes them as its ``picture``: a function of ``figures.units``.
 
     Args:
         measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has
@@ -38,8 +38,7 @@ def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
         return ()
     builder = "group_bars" if version.startswith("groups") else family.picture
     builder = "restarts" if measurement.restarts else builder
-    made = (getattr(units, builder, None) or getattr(table_pictures, builder))(measurement)
-    return _drawn(made)
+    return _drawn(getattr(units, builder)(measurement))
 
 
 def _drawn(made: Made) -> tuple[Picture, ...]:

@@ -221,7 +221,7 @@ class Family(ABC, Generic[BodyT]):
     options: ClassVar[Mapping[str, Option]]
     null_control: ClassVar[str] = ""  #: what :meth:`null` shuffles, in words; empty where no shuffle is natural
     no_null_control: ClassVar[str] = ""  #: the reason, where ``null_control`` is empty
-    picture: ClassVar[str] = ""  #: what is drawn of it, by the name of a function of ``reports/figures``
+    picture: ClassVar[str] = ""  #: what is drawn of it, by the name of a function of ``reports/figures/units.py``
     seeds_are_restarts: ClassVar[bool] = False  #: whether its option ``seeds`` is a number of restarts
 
     @property

@@ -73,7 +73,7 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
     project.makeconftest("""
         import numpy as np
         import pytest
-        from pytest_genderbias.reports.figures import runs, table_pictures
+        from pytest_genderbias.reports.figures import runs, units
 
         patch = pytest.MonkeyPatch()
 
@@ -81,7 +81,7 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
             np.linalg.inv(np.zeros((2, 2)))
 
         def pytest_configure():
-            patch.setattr(table_pictures, "heat_map", broken)
+            patch.setattr(units, "heat_map", broken)
             patch.setattr(runs, "models", broken)
 
         def pytest_unconfigure():
