@@ -45,7 +45,7 @@ def _expected_line(config: pytest.Config) -> str:
     limit = config.stash[SETTINGS].limit
     specs = [spec.for_seed(0) if spec.seeded else spec for spec in config.stash[SETTINGS].models]
     expected = [one for spec in specs for one in _expected(config, spec)]
-    cases, of = (sum(one[place] for one in expected) for place in (0, 1))
+    cases, of = sum(scored for scored, _, _ in expected), sum(total for _, total, _ in expected)
     if not cases:
         return ""
     sample = "all" if limit is None else f"a sample of {cases:,} of"

@@ -330,11 +330,15 @@ def unknown_key(key: str, known: Iterable[str], what: str) -> str:
     return f"unknown key {brief(key)} in {what}; {expected_instead(key, sorted(known))}"
 
 
-@cache
 def field_hints(kind: Any) -> dict[str, Any]:
     """Return the annotation of each field of a dataclass, but for the one that holds its lines, or of a typed
     mapping.
     """
+    return _hints(kind)
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     return {one.name: hints[one.name] for one in fields(kind) if one.name != AT} if is_dataclass(kind) else hints
 

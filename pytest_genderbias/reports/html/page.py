@@ -103,7 +103,8 @@ def make_parts(report: RunReport, suite_ids: Mapping[str, str], figures: Sequenc
     for part_id, title in _TITLES.items():
         own = [drawn for drawn in figures if place_of(drawn[0], suite_ids) == part_id]
         if part_id in parts or own:
-            yield _part(part_id, title, *parts.get(part_id, ()), figures=own)
+            table, lead, notes = parts.get(part_id, (None, (), ()))
+            yield _part(part_id, title, table, lead, notes, own)
 
 
 def _tables(
