@@ -26,7 +26,7 @@ _MODULES: Mapping[str, str] = {
     "init": "first_files",
     "schema": "first_files",
     "questions": "questions",
-    "agree": "agree",
+    "agree": "questions",
 }
 #: Commands of other rooms: ``carry_out(values)`` takes the values of the command's own arguments.
 _ELSEWHERE: Mapping[str, str] = {

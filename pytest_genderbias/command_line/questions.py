@@ -1,4 +1,6 @@
-"""``genderbias questions``: the questions of suites as JSON lines, which any system may answer."""
+"""``genderbias questions``: the questions of suites as JSON lines, which any system may answer. ``genderbias agree``:
+whether a chat model says in text what its probabilities say.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,32 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pytest_genderbias.command_line.arguments import Typed
+from pytest_genderbias.escaping import print_lines
+from pytest_genderbias.measurement.both_ways import TwoWays, can_think, replying_in_text, two_ways
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.reply_questions import Cost, ReplyQuestion, reply_questions
+from pytest_genderbias.measurement.runner import Runner, cache_folder
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
+from pytest_genderbias.models.source import LoadSettings
+from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.plugin.flag_values import Origin, suite_options
+from pytest_genderbias.plugin.progress import TerminalProgress
+from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.columns import columns
 
 _SYSTEM = "a system that answers in text"
 
 
 def carry_out(typed: Typed) -> int:
     """Print the questions, and on standard error what they cost; with ``--cost``, only that."""
+    if typed.command == "agree":
+        return _agree(typed)
     questions = list(_questions(typed))
     cost = Cost.of(questions).describe()
     if typed.values["cost"]:
@@ -40,12 +55,12 @@ def _questions(typed: Typed) -> Iterator[ReplyQuestion]:
     for name in dict.fromkeys(values["suites"]):
         suite = load_suite(name)
         plan = plan_measurement(
-            suite, _SYSTEM, role, options_for(suite, typed), None if data is None else str(data), values["seed"]
+            suite, _SYSTEM, role, _options_for(suite, typed), None if data is None else str(data), values["seed"]
         )
         yield from reply_questions(plan, values["limit"], values["seed"])
 
 
-def options_for(suite: Suite, typed: Typed) -> dict[str, object]:
+def _options_for(suite: Suite, typed: Typed) -> dict[str, object]:
     """Return the options for a suite among those that were typed."""
     here, texts = Path.cwd(), typed.flags.get("options", [])
     assert isinstance(texts, list)
@@ -54,3 +69,81 @@ def options_for(suite: Suite, typed: Typed) -> dict[str, object]:
         for one in suite_options(texts, Origin("--option", here, here))
         if one.suite == suite.name or (not one.suite and one.name in suite.family.options)
     }
+
+
+# What a model says in text, and what its probabilities say.
+
+_WIDTH = 120
+_TOKENS, _THINKING_TOKENS = 16, 1024  #: of a reply
+_SHOWN = 3  #: questions in which the two ways differ most
+_HEADERS = ("replies", "likeliest is most frequent", "if drawn", "r", "if drawn", "refused", "unreadable")
+
+
+def _agree(typed: Typed) -> int:
+    """Say what it costs, ask both ways, and print how far they agree."""
+    values, flags = typed.values, typed.flags
+    load: dict[str, Any] = {name: str(flags[name]) for name in ("device", "dtype") if name in flags}
+    runner = Runner(LoadSettings(**load))
+    cache = cache_folder(flags.get("cache_folder", "default"))
+    settings = ScoreSettings(seed=values["seed"], cache=cache, progress=TerminalProgress(None))
+    model = runner.models.model(parse_spec(values["model"]))
+    systems = dict(_systems(model, Runner(LoadSettings(samples=values["samples"], **load)), typed, settings))
+    suite, data = load_suite(values["suite"]), flags.get("data")
+    ways = two_ways(
+        suite,
+        model,
+        next(iter(systems.values())),
+        values["limit"],
+        _options_for(suite, typed),
+        None if data is None else str(data),
+        values["seed"],
+    )
+    each = "" if len(systems) == 1 else f", {len(systems)} times ({', '.join(systems)})"
+    cost = f"{ways.cost.describe()}{each}; the probabilities of {len(ways.numbers):,} questions"
+    if values["cost"]:
+        print(cost)
+        return 0
+    print(cost, file=sys.stderr)
+    print_lines("\n".join(_lines(ways, model, systems, settings)))
+    return 0
+
+
+def _systems(model: Model, runner: Runner, typed: Typed, settings: ScoreSettings) -> Iterator[tuple[str, Model]]:
+    """Yield what answers in text, by the name of its row."""
+    values = typed.values
+    if values["replies"] is not None or model.role.kind == TEXT_REPLIES:  # an endpoint that lists first tokens, too
+        system = runner.open(values["replies"] or values["model"])
+        yield system.name, system
+        return
+    thinks = can_think(model)
+    for thinking in (False, True) if thinks else (False,):
+        tokens = values["tokens"] or (_THINKING_TOKENS if thinking else _TOKENS)
+        name = f"thinking {'on' if thinking else 'off'}" if thinks else "its own"
+        yield name, replying_in_text(model, values["samples"], tokens, thinking, settings)
+
+
+def _lines(ways: TwoWays, model: Model, systems: dict[str, Model], settings: ScoreSettings) -> Iterator[str]:
+    """Yield what is printed."""
+    p, mass = ways.by_probability(model, settings)
+    samples = next(iter(systems.values())).role.samples
+    yield (
+        f"{ways.name} on {model.name}: {len(p):,} of {ways.cases.n_cases:,} questions, {samples:,} replies to each;"
+        f" the options have {mass.mean():.3f} of the probability"
+    )
+    rows: list[tuple[str, ...]] = [_HEADERS]
+    unlike: list[str] = []
+    for name, system in systems.items():
+        counts = ways.in_text(system, settings)
+        found = ways.agreement(p, counts)
+        figures = _figure(found.share, found.share_bounds), _figure(found.drawn_share), _figure(found.r, found.r_bounds)
+        rows.append((name, *figures, *map(_figure, (found.drawn_r, found.refused, found.unreadable))))
+        unlike += [f"most unlike, {name}:", *(f"  {line}" for line in ways.most_unlike(p, counts, _SHOWN))]
+    yield columns(rows, _WIDTH)
+    yield "if drawn: what these figures would be, were each reply drawn from the probabilities"
+    yield from unlike
+
+
+def _figure(value: float | None, around: Interval | None = None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" + ("" if around is None else f" ({around.low:.3f} to {around.high:.3f})")
