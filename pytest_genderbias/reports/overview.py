@@ -50,18 +50,18 @@ _AGAINST_BASELINE = (
     ("gate", "statistic", "then", "now", "moved", "sees", "verdict"),
     ("gate", "statistic", "now", "verdict"),
 )
-#: Columns of the table of other gates. ``gate`` is its own name, if it has one; ``change`` has bounds, ``moved`` has
-#: none, and ``limit`` is ``allowed`` in fewer columns.
+#: Columns of the table of other gates. ``gate`` is its own name, if it has one; the change has no bounds in ``bounds,
+#: change``, and ``limit`` is ``allowed`` in fewer columns.
 _JUDGED = (
-    ("suite", "statistic", "value", "change", "allowed", "verdict", "cases"),
-    ("suite", "statistic", "value", "change", "allowed", "verdict"),
-    ("gate", "statistic", "value", "change", "limit", "verdict"),
-    ("gate", "statistic", "value", "moved", "limit", "verdict"),
+    ("suite", "statistic", "value", "bounds or change", "allowed", "verdict", "cases"),
+    ("suite", "statistic", "value", "bounds or change", "allowed", "verdict"),
+    ("gate", "statistic", "value", "bounds or change", "limit", "verdict"),
+    ("gate", "statistic", "value", "bounds, change", "limit", "verdict"),
     ("gate", "statistic", "value", "limit", "verdict"),
     ("gate", "statistic", "value", "verdict"),
 )
-_TITLES = {"change": "bounds or change", "moved": "bounds, change", "limit": "allowed"}
-_TITLES |= dict.fromkeys(("suite", "gate", "statistic"), "")
+#: Titles of columns that are not their names.
+_TITLES = {"moved": "change", "limit": "allowed", **dict.fromkeys(("suite", "gate", "statistic"), "")}
 _LEAST_MEANING = 35  #: columns that the meaning of a statistic needs, at least
 _MOST_PASSED = 60  #: lines of gates that passed; more are counted
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
@@ -248,7 +248,8 @@ def _gate_row(judgement: Judgement, notes: _Notes) -> _Row:
         cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
         return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)
     allowed = {"allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound))}
-    cells |= {"value": value, **_change(judgement), **allowed}
+    change, moved = _change(judgement)
+    cells |= {"value": value, "bounds or change": change, "bounds, change": moved, **allowed}
     return _Row(judgement.model, cells, colour=colour, layouts=_JUDGED)
 
 
@@ -265,25 +266,22 @@ def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
     margin, sees = judgement.of_baseline.margin, judgement.of_baseline.sees
     cells = {"margin": "" if margin is None else format_figure(margin)}
     if sees is None or not sees.unit > 0:
-        return {**cells, **_change(judgement)}
+        change, moved = _change(judgement)
+        return {**cells, "change": change, "moved": moved}
     notes.trainings[one_line(sees.retraining)] = None
-    return {**cells, "sees": sees.in_words, **_growth(judgement, sees.unit)}
+    change, moved = _growth(judgement, sees.unit)
+    return {**cells, "sees": sees.in_words, "change": change, "moved": moved}
 
 
-def _growth(judgement: Judgement, unit: float) -> dict[str, str]:
+def _growth(judgement: Judgement, unit: float) -> tuple[str, str]:
     """Return how much the bias grew, with and without bounds."""
     worse, interval = judgement.difference, judgement.interval
     if worse is None:
-        return {"change": "", "moved": ""}
-    if abs(worse) <= FLOAT_NOISE:
-        return {"change": "no change", "moved": "no change"}
-    grew = f"{format_growth(worse / unit)} %"
-    if interval is None or interval.high - interval.low <= FLOAT_NOISE:
-        return {"change": grew, "moved": grew}
-    return {
-        "change": f"{grew} ({format_growth(interval.low / unit)} to {format_growth(interval.high / unit)})",
-        "moved": grew,
-    }
+        return "", ""
+    grew = "no change" if abs(worse) <= FLOAT_NOISE else f"{format_growth(worse / unit)} %"
+    if abs(worse) <= FLOAT_NOISE or interval is None or interval.high - interval.low <= FLOAT_NOISE:
+        return grew, grew
+    return f"{grew} ({format_growth(interval.low / unit)} to {format_growth(interval.high / unit)})", grew
 
 
 def _in_signs(bound: str) -> str:
@@ -297,13 +295,13 @@ def _in_signs(bound: str) -> str:
     return bound.replace(" for other items", ", other items")
 
 
-def _change(judgement: Judgement) -> dict[str, str]:
+def _change(judgement: Judgement) -> tuple[str, str]:
     """Return how much worse or better a statistic is, with and without bounds; or between which bounds it lies."""
     if judgement.difference is None:
         bounds = "" if judgement.interval is None else between(judgement.interval, format_figure)
-        return {"change": bounds, "moved": bounds}
+        return bounds, bounds
     moved, _ = change_and_bounds(judgement, format_figure)
-    return {"change": change_in_full(judgement, format_figure), "moved": moved}
+    return change_in_full(judgement, format_figure), moved
 
 
 # Layout.
@@ -317,7 +315,7 @@ def _table(
         return
     columns = _fitting([row.cells for row in rows], layouts, width - 2)
     model = ""
-    heads = {name: _title_of(name, layouts) for name in columns}
+    heads = {name: _TITLES.get(name, name) for name in columns}
     if layouts is _MEASURED:
         heads["value"] = "value  "  # above the digits, and not above the marks
     header = f"  {aligned(heads, columns, _RIGHT)}"
@@ -330,13 +328,6 @@ def _table(
         yield _line(row, columns, width), row.colour
 
 
-def _title_of(column: str, layouts: Sequence[Sequence[str]]) -> str:
-    """Return the title of a column of one of the tables."""
-    if layouts is _AGAINST_BASELINE and column in ("change", "moved"):
-        return "change"
-    return _TITLES.get(column, column)
-
-
 def _fitting(rows: Sequence[Mapping[str, str]], layouts: Sequence[Sequence[str]], width: int) -> dict[str, int]:
     """Return the widths of the columns of the first layout that fits; columns without a cell are left out.
 
@@ -344,7 +335,7 @@ def _fitting(rows: Sequence[Mapping[str, str]], layouts: Sequence[Sequence[str]]
     """
     for layout in layouts:
         columns = {name: most for name, most in widths(rows, layout).items() if most}
-        columns = {name: max(most, len(_title_of(name, layouts))) for name, most in columns.items()}
+        columns = {name: max(most, len(_TITLES.get(name, name))) for name, most in columns.items()}
         if total(columns) <= width:
             return columns
     over = total(columns) - width
