@@ -27,7 +27,7 @@ from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular, read_whole
 from pytest_genderbias.text.printable import brief, expected_instead
-from pytest_genderbias.text.schema import Count, Mismatch, Temperature, fit, one_of, words
+from pytest_genderbias.text.schema import Count, Mismatch, fit, one_of, words
 
 _SIZE_UNITS = {
     "": 1,
@@ -165,12 +165,21 @@ def named_places(texts: list[str], origin: Origin) -> tuple[tuple[str, str], ...
     return tuple(pairs)
 
 
+def _number_or_text(text: str) -> float | str:
+    if text.replace("_", "").isdecimal():
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def value(hint: object) -> Callable[[str, Origin], Any]:
-    """Return a parser of what an annotation allows: a whole number, or a text."""
+    """Return a parser of what an annotation allows: a number, or a text."""
 
     def parse(text: str, origin: Origin) -> Any:
         try:
-            return fit(hint, int(text) if text.replace("_", "").isdecimal() else text)
+            return fit(hint, _number_or_text(text))
         except Mismatch:
             raise origin.error(f"expected {words(hint)}, got {text!r}") from None
 
@@ -204,11 +213,7 @@ correction = value(Literal["model", "module", "none"] | Count)
 
 def margin(text: str, origin: Origin) -> Margin:
     """Parse a margin: ``0.02`` or ``20%``."""
-    try:
-        number: float | str = float(text)
-    except ValueError:
-        number = text
-    return read_margin(number)
+    return read_margin(_number_or_text(text))
 
 
 def text_or_file(text: str, origin: Origin) -> str | None:
@@ -216,14 +221,6 @@ def text_or_file(text: str, origin: Origin) -> str | None:
     if text.startswith("@"):
         text = read_whole(origin.folder / _expanded(text[1:].strip(), origin), _LONGEST_PROMPT)
     return text.strip() or None
-
-
-def temperature(text: str, origin: Origin) -> float:
-    """Parse a temperature: ``0.7``."""
-    try:
-        return float(fit(Temperature, float(text)))
-    except (ValueError, Mismatch):
-        raise origin.error(f"expected {words(Temperature)}, got {text!r}") from None
 
 
 def growth(text: str, origin: Origin) -> float:

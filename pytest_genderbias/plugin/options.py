@@ -32,7 +32,7 @@ from pytest_genderbias.plugin.signs import keys_of_ini_file, takes_model
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.printable import close_names, expected_instead
-from pytest_genderbias.text.schema import Count, at_least, one_of
+from pytest_genderbias.text.schema import Count, Temperature, at_least, one_of
 
 T = TypeVar("T")
 _PARSE = "parse"  #: key of the parser in the metadata of a field
@@ -68,7 +68,7 @@ class Settings:
     endpoint_timeout: int = parsed(parse.value(Count))
     samples: int | None = parsed(parse.value(Count))
     system_prompt: str | None = parsed(parse.text_or_file)
-    temperature: float = parsed(parse.temperature)
+    temperature: float = parsed(parse.value(Temperature))
     max_requests: int = parsed(parse.value(Count))
     max_tokens: int = parsed(parse.value(Count))
     data: Path | None = parsed(parse.data_folder)

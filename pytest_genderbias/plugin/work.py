@@ -68,15 +68,11 @@ class Work:
                 "bias: pytest took a folder after a space for the root of the project, and did not read the project's"
                 f" settings; write {mistaken}"
             )
-        if not settings.models:
-            return [printable(line) for line in lines]
-        limit = "" if settings.limit is None else f", at most {settings.limit:,} cases a suite"
-        names = ", ".join(spec.name for spec in settings.models)
-        lines.append(
-            f"bias: {names}; seed {settings.seed},"
-            f" {'each checkpoint in its own number format' if settings.dtype == 'auto' else settings.dtype}, device"
-            f" {settings.device}{limit}"
-        )
+        if settings.models:
+            names = ", ".join(spec.name for spec in settings.models)
+            dtype = "each checkpoint in its own number format" if settings.dtype == "auto" else settings.dtype
+            limit = "" if settings.limit is None else f", at most {settings.limit:,} cases a suite"
+            lines.append(f"bias: {names}; seed {settings.seed}, {dtype}, device {settings.device}{limit}")
         return [printable(line) for line in lines]
 
     @pytest.hookimpl(optionalhook=True)

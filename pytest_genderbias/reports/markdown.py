@@ -97,7 +97,7 @@ def _head(report: RunReport) -> Iterator[str]:
     for growth in growth_of(report.judgements):
         yield f"- {_code(growth.model)}: {growth.in_words}"
     yield from (f"- {_code(line, _LONGEST_LINE)}" for line in tried(report.history))
-    ages = list(baseline_history(report.judgements, _day(report.run.date)))
+    ages = list(baseline_history(report.judgements, (report.run.moment or datetime.datetime.now()).date()))
     if ages:
         yield ""
         yield from (f"- {_code(line, _LONGEST_LINE)}" for line in ages[:12])
@@ -255,14 +255,6 @@ def _block(lines: Sequence[str], most: int = _MOST_LINES) -> str:
     longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([f"{fence}text", *shown, fence])
-
-
-def _day(date: str) -> datetime.date:
-    """Return the day of a run, from which ages count; today if a file does not say it."""
-    try:
-        return datetime.datetime.fromisoformat(date).date()
-    except ValueError:
-        return datetime.date.today()
 
 
 _MOST = 10  #: annotations of a level that GitHub shows of one step

@@ -4,7 +4,9 @@ run writes is made from it.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,6 +71,13 @@ class RunInfo:
     baselines: str = ""
     exit_status: int = 0
     seconds: float = 0.0
+
+    @property
+    def moment(self) -> datetime.datetime | None:
+        """When it ended; ``None`` if the date of a file is none."""
+        with suppress(ValueError):
+            return datetime.datetime.fromisoformat(self.date)
+        return None
 
 
 @dataclass(frozen=True)

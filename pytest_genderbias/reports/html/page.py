@@ -7,7 +7,6 @@ asks, its pictures, all its figures, and its worst records.
 from __future__ import annotations
 
 import base64
-import datetime
 import hashlib
 import re
 import shlex
@@ -434,7 +433,7 @@ def _facts(report: RunReport) -> Iterator[Fact]:
     yield from (("tried", line) for line in tried(report.history))
     for model in run.models:
         yield "model", model.name if model.spec == model.name else f"{model.name} = {model.spec}"
-    today = _date(run.date)
+    today = run.moment
     if today is not None:
         yield "on", f"{today:%Y-%m-%d %H:%M} {today:%Z}".rstrip()
         for line in baseline_history(report.judgements, today.date()):
@@ -443,13 +442,6 @@ def _facts(report: RunReport) -> Iterator[Fact]:
                 yield what, age.partition(",")[0]
     if run.commit:
         yield "commit", run.commit[:12] + (" with changes" if run.modified else "")
-
-
-def _date(text: str) -> datetime.datetime | None:
-    try:
-        return datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def _conditions(run: RunInfo) -> Iterator[Fact]:
