@@ -34,6 +34,7 @@ class BiasSession:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._of_steps = TerminalProgress(config, "steps")
         settings = config.stash[SETTINGS]
         executor = make_executor(settings.executor, settings.ray, settings.workers, config)
         self.runner = make_runner(settings, TerminalProgress(config), executor)
@@ -52,8 +53,7 @@ class BiasSession:
     @property
     def mitigations(self) -> Any:
         """The :class:`~pytest_genderbias.mitigation.harness.file.MitigationRunner` of the run."""
-        progress = TerminalProgress(self._config, "steps")
-        return door("mitigations of a run")(self.runner, runs_folder(self._config), progress)
+        return door("mitigations of a run")(self.runner, runs_folder(self._config), self._of_steps)
 
 
 SESSION = pytest.StashKey[BiasSession]()
