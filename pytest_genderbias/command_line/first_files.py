@@ -86,29 +86,30 @@ def schema_text(of: str) -> str:
 def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> str:
     """Return the text of a gate file with a gate on each suite."""
     text = _HEAD.format(model=shlex.quote(_model(spec)), data=_data(data), schema=_SCHEMA)
+    kind = "" if spec is None else _role(Runner(), spec).kind
     for fit in fits:
         suite = fit.suite
         question = suite.about.question.partition("?")[0] + "?"
         statistic, which = suite.main_statistic, ""
-        if suite.name in FELT and spec is not None and _role(Runner(), spec).kind == MASKED_LM:
+        if suite.name in FELT and kind == MASKED_LM:
             statistic, which = "slope", "\n    statistic: slope"  # it sees smaller doses of bias than the main one
         text += _GATE.format(title=suite.title, question=question, suite=suite.name, statistic=statistic, which=which)
-        if settings := list(_settings(fit, spec)):
+        if settings := list(_settings(fit, spec, kind)):
             cases = f"   # of {fit.cases:,} cases" if settings[0].startswith("limit") else ""
             text += f"    settings: {{{', '.join(settings)}}}{cases}\n"
-        elif spec is not None and _role(Runner(), spec).kind == CAUSAL_LM:
+        elif kind == CAUSAL_LM:
             text += _OF_ONE
     first = fits[0].suite
     direction = first.statistics[first.main_statistic].direction
-    kind = {"higher": "at_most", "lower": "at_least", "away": "within"}[direction]
-    return text + _LIMIT.format(suite=first.name, kind=kind, value=0.5)
+    limit = {"higher": "at_most", "lower": "at_least", "away": "within"}[direction]
+    return text + _LIMIT.format(suite=first.name, kind=limit, value=0.5)
 
 
-def _settings(fit: Fit, spec: ModelSpec | None) -> Iterator[str]:
+def _settings(fit: Fit, spec: ModelSpec | None, kind: str) -> Iterator[str]:
     if fit.cases is not None and fit.cases > 10 * _SAMPLE:
         yield f"limit: {_SAMPLE}"
     if spec is not None and spec.seeded:
-        if fit.suite.name in FELT and _role(Runner(), spec).kind == CAUSAL_LM:
+        if fit.suite.name in FELT and kind == CAUSAL_LM:
             yield _OF_CAUSAL
         there = takewhile(lambda k: Path(spec.spec.replace(SEED, str(k))).exists(), range(_MOST))
         yield f"seeds: {max(_FEWEST, len(list(there)))}"

@@ -94,15 +94,10 @@ class Ledger:
         self._annotations: list[str] = []  # workflow commands of GitHub Actions
         self._start = time.perf_counter()
         self._late: list[str] = []  # gates that failed in a thread when no test ran that they belong to
-        self._thread, self._between_tests = get_ident(), ExitStack()
-
-    def pytest_configure(self) -> None:
-        """Note gates that fail in threads which outlive their tests."""
-        self._between_tests.enter_context(refereed_by(Referee(note_failure=self._note_late)))
-
-    def pytest_unconfigure(self) -> None:
-        """Note no more failures."""
-        self._between_tests.close()
+        self._thread = get_ident()
+        between_tests = ExitStack()  # where gates fail in threads which outlive their tests
+        between_tests.enter_context(refereed_by(Referee(note_failure=self._note_late)))
+        config.add_cleanup(between_tests.close)
 
     def _note_late(self, failure: GateFailure) -> None:
         if get_ident() != self._thread:

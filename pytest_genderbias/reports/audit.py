@@ -30,6 +30,7 @@ from pytest_genderbias.reports.fields import (
     largest,
     packaged_suite,
 )
+from pytest_genderbias.reports.figures.files import write_figures
 from pytest_genderbias.reports.html.page import words_of, write_report
 from pytest_genderbias.reports.html.tables import history_in_words, safe
 from pytest_genderbias.reports.records import as_csv, cell_text, write_records
@@ -57,13 +58,13 @@ class Part:
         name: of the file, or of the folder.
         what: what it holds, in a few words.
         write: function that writes it to a path.
-        applies: function that says of a report whether the pack has this part.
+        needs: what the report must have for the pack to have this part; empty for nothing.
     """
 
     name: str
     what: str
     write: Callable[[RunReport, Path], None]
-    applies: Callable[[RunReport], bool] = lambda report: True
+    needs: str = ""
 
 
 def write_audit(report: RunReport, directory: Path) -> None:
@@ -84,7 +85,7 @@ def write_audit(report: RunReport, directory: Path) -> None:
     except OSError as error:
         raise WriteError(error.errno, error.strerror or str(error), str(directory)) from error
     try:
-        parts = [part for part in PARTS if part.applies(report)]
+        parts = parts_of(report)
         for part in parts:
             part.write(report, unfinished / part.name)
         _write_manifest(report, unfinished, parts)
@@ -335,18 +336,12 @@ def _readme(report: RunReport) -> Mapping[str, object]:
         "models": ", ".join(f"{model.name} ({model.spec})"[:200] for model in report.run.models),
         "verdict": run_verdict(report).text,
         "failed": sum(settled.outcome == FAILED for settled in report.judgements),
-        "parts": [part for part in PARTS if part.applies(report)],
+        "parts": parts_of(report),
     }
 
 
 def _questions(report: RunReport, path: Path) -> None:
     write_whole(path, Path(__file__).with_name("audit_questions.md").read_bytes())
-
-
-def _figures(report: RunReport, path: Path) -> None:
-    from pytest_genderbias.reports.figures.files import write_figures
-
-    write_figures(report, path)
 
 
 _MEASURES = ("suite", "statistic", "direction", "neutral", "meaning")
@@ -473,7 +468,7 @@ PARTS = (
         "local-law-144.md",
         "the same rates in the order of the summary of Local Law 144: sex, race, and both",
         _page_writer("selections", _selection_summary),
-        lambda report: bool(report.selections),
+        "selections",
     ),
     Part("questions.md", "which file helps with which question of laws and frameworks", _questions),
     Part("verdicts.csv", "every verdict with its figures and its whole reason", _write_verdicts),
@@ -483,7 +478,7 @@ PARTS = (
         "impact-ratios.csv",
         "selection rates and impact ratios by group",
         _table_writer(_selections, tuple(_SELECTIONS.values())),
-        lambda report: bool(report.selections),
+        "selections",
     ),
     Part(
         "signatures.json",
@@ -492,7 +487,12 @@ PARTS = (
     ),
     Part("data.json", "digests of suites with their word lists, of data sets, and of models", _json_writer(_data)),
     Part("run.json", "date, arguments, commit, settings and versions", _json_writer(_run)),
-    Part("figures", "pictures as PNG and SVG, with their findings in words", _figures, lambda run: bool(run.pictures)),
+    Part("figures", "pictures as PNG and SVG, with their findings in words", write_figures, "pictures"),
     Part("report.html", "the report, as --bias-report writes it", write_report),
     Part("report.json", "the whole run, as --bias-json writes it", write_json),
 )
+
+
+def parts_of(report: RunReport) -> list[Part]:
+    """Return the parts of the pack of a run."""
+    return [part for part in PARTS if not part.needs or getattr(report, part.needs)]

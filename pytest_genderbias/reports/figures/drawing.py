@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
@@ -258,13 +258,10 @@ def _columns(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
     _name_marks(axes.bar(x, heights, width, low, **_style(series)), places, gid)
 
 
-def _name_marks(bars: Sequence[object], places: Sequence[int], gid: str) -> None:
+def _name_marks(bars: Iterable[Any], places: Sequence[int], gid: str) -> None:
     """Give each bar an id, by which its label is found again."""
-    from matplotlib.artist import Artist
-
     for bar, place in zip(bars, places, strict=True):
-        if isinstance(bar, Artist):
-            bar.set_gid(f"{gid}-{place}")
+        bar.set_gid(f"{gid}-{place}")
 
 
 def _points(axes: Axes, series: Series, panel: Panel, gid: str) -> None:

@@ -23,6 +23,7 @@ from pytest_genderbias.gates.verdicts import FAILED, REASONS, NotJudged, format_
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of, largest, packaged_suite
 from pytest_genderbias.reports.figures.drawing import css
+from pytest_genderbias.reports.figures.files import svg
 from pytest_genderbias.reports.html.tables import (
     PageCell,
     PageColumn,
@@ -306,8 +307,6 @@ def _record_cell(value: object) -> PageCell:
 
 def draw_figures(pictures: Iterable[Picture]) -> list[Drawn]:
     """Return the pictures as safe markup, by suite and model, those of several models last."""
-    from pytest_genderbias.reports.figures.files import svg
-
     in_order = sorted(pictures, key=lambda one: (one.suite, not one.model, one.model))
     return [(one, safe(svg(one, prefix=f"picture-{number}"))) for number, one in enumerate(in_order, 1)]
 
