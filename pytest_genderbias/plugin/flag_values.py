@@ -113,27 +113,22 @@ def suite_options(texts: list[str], origin: Origin) -> tuple[SuiteOption, ...]:
 
 def _suite_option(text: str, origin: Origin) -> SuiteOption:
     key, equals, value = text.partition("=")
-    suite, _, name = key.rpartition(":")
+    suite, _, name = (part.strip() for part in key.rpartition(":"))
     if not equals or not name:
         raise origin.error(f"expected [SUITE:]NAME=VALUE, got {text!r}")
     from pytest_genderbias.text.located_yaml import parse_value
 
-    if not suite.strip():
-        _check_option_exists(name.strip(), origin)
+    if not suite:  # otherwise an option that no suite has would have no effect
+        from pytest_genderbias.suites.registry import FAMILIES
+
+        known = {option for family in FAMILIES.values() for option in family.options}
+        if name not in known:
+            raise origin.error(f"no suite has an option {name!r}; {expected_instead(name, sorted(known))}")
     try:
-        return SuiteOption(suite.strip(), name.strip(), parse_value(value, "the value"))
+        return SuiteOption(suite, name, parse_value(value, "the value"))
     except DataFileError as error:
         problem = str(error).partition(": ")[2]  # without the place in a value that is one line long
         raise origin.error(f"{brief(value)} is not a valid value: {problem}") from None
-
-
-def _check_option_exists(name: str, origin: Origin) -> None:
-    """Reject an option that no suite has; otherwise it would silently have no effect."""
-    from pytest_genderbias.suites.registry import FAMILIES
-
-    known = {option for family in FAMILIES.values() for option in family.options}
-    if name not in known:
-        raise origin.error(f"no suite has an option {name!r}; {expected_instead(name, sorted(known))}")
 
 
 def as_is(text: str, origin: Origin) -> str:

@@ -425,7 +425,8 @@ class Ledger:
 
         drawn: list[object] = []
         for picture in chain.from_iterable(one.pictures for one in self._reported.values()):
-            drawn += [] if picture in drawn else [picture]
+            if picture not in drawn:
+                drawn.append(picture)
         seconds = time.perf_counter() - self._start
         report = RunReport(
             run_info(self._config, int(session.exitstatus), seconds),

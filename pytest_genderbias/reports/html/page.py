@@ -193,7 +193,8 @@ def _section(
     """
     measurements = [one for one in report.measurements if one.suite == name]
     shown = sorted(_largest(measurements), key=lambda one: one.model)
-    rows = [row for statistic in _statistics(shown) for row in _value_rows(shown, statistic)]
+    statistics = dict.fromkeys(statistic for one in shown for statistic in one.values)
+    rows = [row for statistic in statistics for row in _value_rows(shown, statistic)]
     return {
         "id": suite_id,
         "name": name,
@@ -217,10 +218,6 @@ def _subject(measurement: Measurement, measurements: Sequence[Measurement]) -> s
     settings = measurement.signature["settings"]
     own = [f"{key}={value}" for key, value in settings.items() if any(other.get(key) != value for other in others)]
     return ", ".join([measurement.model, *own])
-
-
-def _statistics(measurements: Sequence[Measurement]) -> dict[str, None]:
-    return dict.fromkeys(name for one in measurements for name in one.values)
 
 
 def _value_rows(measurements: Sequence[Measurement], name: str) -> Iterator[PageRow]:
