@@ -88,8 +88,8 @@ def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
         failure: the exception.
         test_thread: identifier of the thread that runs the test.
     """
-    frames = tuple(frame for frame, _ in walk_stack(sys._getframe()))
     if get_ident() != test_thread:
+        frames = tuple(frame for frame, _ in walk_stack(sys._getframe()))
         aside = AsideFailure(failure, test_thread, frames, future=_future_of(frames))
         if aside.future is not None:
             _note_who_asks(aside.future, aside.asked, test_thread)
@@ -102,6 +102,7 @@ def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
         return None
     if task is None:
         return None
+    frames = tuple(frame for frame, _ in walk_stack(sys._getframe()))
     outermost = getattr(task.get_coro(), "cr_frame", None)
     if outermost in frames:
         frames = frames[: frames.index(outermost) + 1]
@@ -133,7 +134,8 @@ def _note_who_asks(future: Future[object], asked: list[int], test_thread: int) -
 
     for name in _ASKS:
         setattr(future, name, noted(getattr(future, name)))
-    waiting = walk_stack(sys._current_frames()[test_thread])
+    of_test = sys._current_frames().get(test_thread)  # its thread may have ended
+    waiting = walk_stack(of_test) if of_test is not None else ()
     if any(frame.f_code.co_name in _ASKS and frame.f_locals.get("self") is future for frame, _ in waiting):
         asked.append(test_thread)
 
