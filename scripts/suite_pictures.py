@@ -69,7 +69,7 @@ PLANTED = {
     "loan-reply": lambda body, data: PairedReplier(body, (0.1, 0.4, -0.1), noise=0.5),
     "reference-letter": lambda body, data: PairedReplier(body, (-0.03, 0.03), noise=0.05),
     "winobias-chat": lambda body, data: winobias_resolver(
-        in_pairs(DataFolder(data).locate("winobias").files), 0.9, 0.7, neither=0.3
+        in_pairs(DataFolder(data).locate("winobias")[0]), 0.9, 0.7, neither=0.3
     ),
     "winogender-chat": lambda body, data: winogender_resolver(
         read_winogender(DataFolder(data).find("winogender")), 0.4, neither=0.3
