@@ -230,10 +230,11 @@ def _write_vectors(vectors: WordVectors, path: Path) -> None:
     if form == ".npz":
         np.savez(path, vectors=matrix, words=np.array(words, dtype=str))
     elif form in (".txt", ".vec"):
-        head = [f"{len(words)} {matrix.shape[1]}\n"] if path.suffix == ".vec" else []
         rows = (" ".join(f"{x:.9g}" for x in row.tolist()) for row in matrix)  # nine digits give every float32 back
         with path.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines([*head, *(f"{word} {row}\n" for word, row in zip(words, rows, strict=True))])
+            if path.suffix == ".vec":
+                file.write(f"{len(words)} {matrix.shape[1]}\n")
+            file.writelines(f"{word} {row}\n" for word, row in zip(words, rows, strict=True))
     elif form == ".safetensors":
         from safetensors.numpy import save_file
 

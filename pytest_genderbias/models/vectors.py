@@ -296,7 +296,7 @@ def _read_array(path: Path, form: str) -> WordVectors:
     for line, word in entries:
         vocabulary.take(line, word)
     with np.errstate(over="ignore"):  # numbers too large for float32 are refused as infinite
-        in_memory = np.array(matrix, dtype=np.float32)
+        in_memory = np.array(matrix, dtype=np.float32, order="C")
     files = [path] if beside is None else [path, beside]
     return vocabulary.vectors(path, in_memory, corpus_sha256(files))
 

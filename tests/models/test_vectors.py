@@ -75,6 +75,20 @@ def test_number_formats_become_float32(dtype, tmp_path):
     np.testing.assert_array_equal(matrix, MATRIX.astype(dtype).astype(np.float32))
 
 
+@pytest.mark.parametrize("form", ["npy", "npz"])
+def test_an_array_in_the_order_of_columns_becomes_one_of_rows(form, tmp_path):
+    """Sums over rows have other last digits in another order."""
+    path, matrix = tmp_path / f"a.{form}", np.asfortranarray(MATRIX)
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    if form == "npy":
+        np.save(path, matrix)
+    else:
+        np.savez(path, vectors=matrix, words=np.array(WORDS))
+    found = read_vectors(path).matrix
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, MATRIX)
+
+
 def test_named_tensor_is_taken_among_others(tmp_path):
     save_file({"weights": MATRIX[:, :2].copy(), "embeddings": MATRIX}, tmp_path / "a.safetensors")
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
