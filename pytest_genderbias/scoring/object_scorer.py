@@ -166,6 +166,8 @@ class ObjectScorer:
         way = next((way for way in ways if model.can(way.method)), None)
         if way is None:
             raise _lacking(ways, query, model)
+        if way.refuse is not None:
+            way.refuse(self)
         self.notes = [way.note] if way.note else []
         self._answer = way.answer
         self.ask = ObjectMethod(model.name, way.method, getattr(model.backend, way.method), way.range)
@@ -187,12 +189,15 @@ class ObjectScorer:
 
 
 class _Way(NamedTuple):
-    """A method that answers a question, what is made of its answers, the numbers that it returns, and a remark."""
+    """A method that answers a question, what is made of its answers, the numbers that it returns, a remark, and for
+    which cases it does not apply.
+    """
 
     method: str
     answer: Callable[[ObjectScorer, IntArray], NDArray[np.number]]
     range: Range = ANY_NUMBER
     note: str = ""
+    refuse: Callable[[ObjectScorer], None] | None = None
 
 
 #: Arguments of the methods, as messages name them.
@@ -257,21 +262,20 @@ def _labels(scorer: ObjectScorer, cases: IntArray) -> NDArray[np.float32]:
 
 
 def _whole_texts(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
-    """Return the log-probability of the words after the first in each case, and their number.
+    """Return the log-probability of the words after the first in each case, and their number."""
+    parts = [text.partition(" ") for (text,) in scorer.cases.sentences(cases)]
+    rest = [after for _, _, after in parts]
+    scores = scorer.ask([first for first, _, _ in parts], rest)
+    return np.stack([scores, np.asarray([len(text.split()) for text in rest], dtype=np.float64)], axis=1)
 
-    Raises:
-        NotApplicableError: words inside sentences are asked for.
-    """
+
+def _refuse_spans(scorer: ObjectScorer) -> None:
     within = isinstance(scorer.cases, TextCases) and any(scorer.cases.spans)
     if within or isinstance(scorer.query, SharedLogLikelihood):
         raise NotApplicableError(
             f"{scorer.model.name} is an object, which has no probabilities of words inside a sentence; a causal LM"
             " scores whole sentences (option score=all)"
         )
-    parts = [text.partition(" ") for (text,) in scorer.cases.sentences(cases)]
-    rest = [after for _, _, after in parts]
-    scores = scorer.ask([first for first, _, _ in parts], rest)
-    return np.stack([scores, np.asarray([len(text.split()) for text in rest], dtype=np.float64)], axis=1)
 
 
 def _verbalised(scorer: ObjectScorer, cases: IntArray) -> NDArray[np.float32]:
@@ -326,7 +330,7 @@ def _cosines(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
 
 _CONTINUATION, _CHAT = "continuation_log_probs", "answer_log_probs"
 _FIRST_WORD = "the first word of each sentence is given, not scored"
-_WHOLE_TEXTS = (_Way(_CONTINUATION, _whole_texts, LOG_PROBABILITIES, _FIRST_WORD),)
+_WHOLE_TEXTS = (_Way(_CONTINUATION, _whole_texts, LOG_PROBABILITIES, _FIRST_WORD, _refuse_spans),)
 #: The methods that answer a kind of query, the preferred one first.
 _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     SlotLogProbability: (_Way(_CONTINUATION, _word_in_slot, LOG_PROBABILITIES),),

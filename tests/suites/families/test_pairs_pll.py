@@ -136,6 +136,8 @@ def test_an_object_scores_whole_sentences_after_the_first_word(tmp_path):
     assert any("first word" in note for note in found.notes)
     with pytest.raises(NotApplicableError, match="score=all"):
         measure("pairs-pll", wrap_object(Letters()), pairs=path, score="shared", cache=None)
+    with pytest.raises(NotApplicableError, match="score=all"):  # before anything is asked, as a list of fits needs it
+        make_scorer(TextCases([("She sings.", "He sings.")]), SharedLogLikelihood(), wrap_object(Letters()), None)
     with pytest.raises(NotApplicableError, match="no continuation_log_probs"):
         measure("pairs-pll", wrap_object(Filler()), pairs=path, score="all", cache=None)
 
