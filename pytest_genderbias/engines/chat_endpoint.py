@@ -227,8 +227,9 @@ class ChatEndpoint:
             )
         self._requests += 1
         usage = content.get("usage")
-        counts = [usage.get(n) if isinstance(usage, dict) else None for n in ("prompt_tokens", "completion_tokens")]
-        self._tokens = [before + (n if type(n) is int else 0) for before, n in zip(self._tokens, counts, strict=True)]
+        for i, name in enumerate(("prompt_tokens", "completion_tokens")):
+            count = usage.get(name) if isinstance(usage, dict) else None
+            self._tokens[i] += count if type(count) is int else 0
         return found
 
 

@@ -188,11 +188,11 @@ def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles
     method = quantisation_method(config)
     if method is not None:
         says = "config.json beside the adapter" if beside else brief(adapter.base.target)
+        further = ", and take quantization_config out of that file" if beside else ""
         raise ModelError(
             f"{name} is an adapter of a base whose weights were quantised by {brief(method)} ({says}); merging would"
             " round the sum of both again, and the result is not what is served. Give the base with its full weights:"
-            f" adapter:{brief(adapter.place.target)}@BASE"
-            f"{', and take quantization_config out of that file' * beside}"
+            f" adapter:{brief(adapter.place.target)}@BASE{further}"
         )
 
 

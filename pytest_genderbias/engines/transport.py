@@ -204,7 +204,7 @@ class Transport:
                 seconds = parsedate_to_datetime(text).timestamp() - time.time()
             except (TypeError, ValueError, OverflowError):
                 seconds = otherwise
-        if seconds <= longest:  # not a number is no pause
+        if seconds <= longest:  # which is false of NaN
             return max(0.0, seconds)
         asked = brief(without_key(text), 60)
         raise ScoreError(

@@ -153,13 +153,12 @@ def checked_checkpoint(
     if slow:
         warnings.warn(f"{name}: {slow}", BiasWarning, stacklevel=2)
     checkpoint = replace(observed(network, tokenizer, source.role, name, device, sentences), files=files)
-    further = {**sentences.facts, **projected}
+    further = dict(sentences.facts)
     if source.spec.revision is not None:  # the commit of a pinned revision on the hub, as its folder in the cache
         config = checkpoint_file(source.spec, "config.json")
         is_snapshot = config is not None and config.parent.parent.name == "snapshots"
-        commit = config.parent.name if config is not None and is_snapshot else source.spec.revision
-        further = {**sentences.facts, "revision": commit, **projected}
-    details = details_of(checkpoint, type(network).__name__, tokenizer_print, dtype, further)
+        further["revision"] = config.parent.name if config is not None and is_snapshot else source.spec.revision
+    details = details_of(checkpoint, type(network).__name__, tokenizer_print, dtype, {**further, **projected})
     fingerprint = fingerprint_network(network, tokenizer_print, sentences.facts)
     return Model(name, source.spec.spec, source.role, fingerprint, details, checkpoint)
 
@@ -443,12 +442,12 @@ def _refuse_unread(network: PreTrainedModel, unexpected: Iterable[str], name: st
     prefix = f"{network.base_model_prefix}."
     layers = {path for path, module in network.named_modules() if isinstance(module, (Embedding, Linear, Conv1D))}
     layers |= {path.removeprefix(prefix) for path in layers} | {prefix + path for path in layers}
-    stems = {key: key.split(".") for key in unexpected}  # of the modules that an entry may belong to
-    unread = sorted(
-        key
-        for key, parts in stems.items()
-        if any(".".join(parts[:i]) in layers and parts[i:] not in (["weight"], ["bias"]) for i in range(1, len(parts)))
-    )
+    unread = []
+    for key in sorted(unexpected):
+        parts = key.split(".")  # the first of them may be the path of a layer, the rest the name of its entry
+        splits = [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(1, len(parts))]
+        if any(path in layers and entry not in ("weight", "bias") for path, entry in splits):
+            unread.append(key)
     if unread:
         raise ModelError(
             f"{name} has entries that its network {type(network).__name__} does not read:"

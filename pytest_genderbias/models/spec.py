@@ -91,9 +91,8 @@ _DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{i}" for port in ("C
 SEED = "{seed}"  #: placeholder in a spec for the number of a restart
 
 
-ADAPTER = (
-    "adapter_config.json"  #: a file of the peft library: how to change the weights of another checkpoint, its base
-)
+#: A file of the peft library: how to change the weights of another checkpoint, its base.
+ADAPTER = "adapter_config.json"
 #: What a hub id may look like.
 HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 #: Ids without an owner that the hub still knows, among those that look like an alias.
