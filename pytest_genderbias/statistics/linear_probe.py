@@ -257,28 +257,36 @@ class _Stack:
         rates = training.learning_rate * (1 - training.beta1) / (1 - training.beta1**taken) * scale
         rates, floors = rates.astype(np.float32), (training.epsilon * scale).astype(np.float32)
         starts = np.searchsorted(batches, steps, side="right").tolist()
+        views = {start: self._views(start) for start in set(starts)}
         for step, start in enumerate(starts):
             batch = examples.batch(positions[start:, step], lengths[start:, step])
-            self._step(start, batch, rates[step, start:], floors[step, start:], training)
+            self._step(views[start], batch, rates[step, start:], floors[step, start:], training)
         self.taken = self.taken + batches
 
-    def _step(self, start: int, batch: _Batch, rate: SingleArray, floor: SingleArray, training: ProbeTraining) -> None:
-        """Take one AdamW step of the probes from training set ``start`` on, those that have a batch left in the epoch.
+    def _views(self, start: int) -> list[SingleArray]:
+        """Return the arrays from training set ``start`` on: weights and gradient by seed, and all five flat."""
+        sets, seeds, labellings, columns, width = self.weights[start:].shape
+        by_seed = sets, seeds, labellings * columns, width
+        arrays = (self.weights, self.mean, self.square, self.gradient, self.change)
+        views = [array[start:].reshape(by_seed) for array in (self.weights, self.gradient)]
+        return views + [array[start:].reshape(sets, -1) for array in arrays]
+
+    def _step(
+        self, views: list[SingleArray], batch: _Batch, rate: SingleArray, floor: SingleArray, training: ProbeTraining
+    ) -> None:
+        """Take one AdamW step of the probes that have a batch left in the epoch, whose arrays are :meth:`_views`.
 
         ``rate`` and ``floor``, (sets, 1), depend on the number of steps that a probe has taken. With the moments scaled
         by 1 / (1 - beta), m <- beta1 m + g and v <- beta2 v + g g, the step is
         w <- (1 - lr decay) w - rate m / (sqrt(v) + floor).
         """
         x, target, share = batch
-        sets, seeds, labellings, columns, width = self.weights[start:].shape
-        together = sets, seeds, labellings * columns, width
-        logits = np.matmul(self.weights[start:].reshape(together), x.swapaxes(2, 3))
-        by_labelling = logits.reshape(sets, seeds, labellings, columns, -1)
+        weights_by_seed, gradient_by_seed, weights, mean, square, gradient, change = views
+        logits = np.matmul(weights_by_seed, x.swapaxes(2, 3))
+        by_labelling = logits.reshape(*logits.shape[:2], *self.weights.shape[2:4], -1)
         _to_residuals(by_labelling, target)
         by_labelling *= share
-        np.matmul(logits, x, self.gradient[start:].reshape(together))
-        arrays = (self.weights, self.mean, self.square, self.gradient, self.change)
-        weights, mean, square, gradient, change = (array[start:].reshape(sets, -1) for array in arrays)
+        np.matmul(logits, x, gradient_by_seed)
         mean *= np.float32(training.beta1)
         mean += gradient
         square *= np.float32(training.beta2)
