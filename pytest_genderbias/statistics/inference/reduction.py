@@ -236,7 +236,7 @@ def _joined(
         sums.append(np.full((len(first.labels), 1), mark, dtype=first.sums.dtype))
     beside = tuple(models[k] for k in places)
     joined = first.labels, np.concatenate(sums, axis=1), first.combiner, first.over, first.parameters
-    return _Joined(*joined, models=beside, weights=signed[places].tolist(), neutral=neutral)
+    return _Joined(*joined, models=beside, weights=tuple(signed[places]), neutral=neutral)
 
 
 def _sides(values: Sequence[float], distance: Distance, neutral: float) -> FloatArray:
