@@ -92,7 +92,14 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
     return Runner(
         LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code, served, run.samples),
         RunSettings(
-            run.limit, run.seed, run.batch_tokens, run.cache, progress, None, shared, null=run.null, ability=run.ability
+            run.limit,
+            run.seed,
+            run.batch_tokens,
+            run.cache,
+            progress,
+            shared=shared,
+            null=run.null,
+            ability=run.ability,
         ),
         data=run.data,
         seeds=run.seeds,
