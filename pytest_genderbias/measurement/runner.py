@@ -86,7 +86,7 @@ class Runner:
         options: options of suites, as ``(suite, option, value)``. An empty suite stands for every suite that has the
             option.
         threads: threads that torch may use; its own default if ``None``.
-        executor: where the cases of :meth:`measure` are scored; in this process if ``None``.
+        executor: where the cases of :meth:`measure` are scored; by default, as ``score`` says.
 
     Example:
         >>> runner = Runner(score=RunSettings(limit=32, cache=None))
@@ -109,7 +109,8 @@ class Runner:
         """Keep the settings; nothing is loaded yet."""
         #: Loads each suite of the run once, by the name of a packaged suite or the path of a file.
         self.suites: Callable[[str], Suite] = cache(load_suite)
-        self.score = replace(score or RunSettings(), executor=executor)
+        score = score or RunSettings()
+        self.score = score if executor is None else replace(score, executor=executor)
         #: Loads the models of the run, and keeps one in memory.
         self.models = RunModels(load or LoadSettings(), threads, self.score.cache)
         self.data = None if data is None else Path(data)
