@@ -29,6 +29,7 @@ from pytest_genderbias.text.plain_files import expand, is_regular, read_whole
 from pytest_genderbias.text.printable import brief, expected_instead
 from pytest_genderbias.text.schema import Count, Mismatch, fit, one_of, words
 
+_DIGITS = 300  #: a whole number of more digits is read as a float, for which no number of digits is too many
 _SIZE_UNITS = {
     "": 1,
     **{f"{p}b": 1000**n for n, p in enumerate(["", *"kmgt"])},
@@ -161,7 +162,7 @@ def named_places(texts: list[str], origin: Origin) -> tuple[tuple[str, str], ...
 
 
 def _number_or_text(text: str) -> float | str:
-    if text.replace("_", "").isdecimal():
+    if text.replace("_", "").isdecimal() and len(text) < _DIGITS:
         return int(text)
     try:
         return float(text)

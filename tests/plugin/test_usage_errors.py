@@ -20,6 +20,8 @@ from pytest_genderbias.plugin.options import SETTINGS
         (["--bias-suite= ,"], "--bias-suite: no suite is named; expected 'all', or names such as lm-occupation"),
         (["--bias-suite=./nothing.yaml"], "--bias-suite: no file *nothing.yaml"),
         (["--bias-limit=0"], "--bias-limit: expected a whole number of at least 1, got '0'"),
+        ([f"--bias-limit={'9' * 5_000}"], "--bias-limit: expected a whole number of at least 1, got '99*"),
+        ([f"--bias-margin={'9' * 400}"], "*a margin should be a number of 0 or more *"),
         (["--bias-dtype=float8"], "--bias-dtype: expected one of *"),
         (["--bias-model=a=gpt2", "--bias-model=a=bert-base"], "--bias-model: two models are called 'a'*"),
         (["--bias-update", "--bias-update-new"], "--bias-update and --bias-update-new exclude each other*"),
