@@ -83,7 +83,7 @@ class Ledger:
         self._comparisons: list[Comparison] = []
         self._not_compared: list[LeftOut] = []
         self._growths: list[Growth] = []
-        #: Tests that may measure, as they were collected here, those that do with their baseline file.
+        #: Tests that may measure, in the order in which they were collected here. One that measures has its key.
         self._items: list[tuple[pytest.Item, BookKey | None]] = []
         self._sent: list[tuple[str, BookKey | None]] = []  # the same of a worker, by node id
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
