@@ -365,7 +365,13 @@ class LabelledTemplate:
 
 
 def read_labelled_templates(
-    data: LocatedMap, key: str, label: str, slots: set[str], needed: set[str], kind: Any = str, default: Any = ...
+    data: LocatedMap,
+    key: str,
+    label: str,
+    slots: set[str],
+    needed: set[str],
+    kind: Any = str,
+    default: str | None = None,
 ) -> tuple[LabelledTemplate, ...]:
     """Read ``key``, a list of mappings with a ``label`` and a ``text``, each text once.
 
@@ -379,14 +385,15 @@ def read_labelled_templates(
         default: the label of a text without one; required without it.
 
     Raises:
-        DataFileError: a row has another form, a text is there twice, or it uses other slots.
+        DataFileError: a row has another form or lacks a label that is required, a text is there twice, or it uses other
+            slots.
     """
     found = []
     row_of = Annotated[LocatedMap, Rule(f"a mapping with the keys {label} and text")]
     for row in take(data, key, list[row_of], "the suite"):
         refuse_unknown(row, (label, "text"), f"a text of {key}")
         text = take(row, "text", str, f"a text of {key}")
-        about = take(row, label, kind, f"a text of {key}", default=default)
+        about = default if default is not None and label not in row else take(row, label, kind, f"a text of {key}")
         used = needed | (slots_of(parse_template(text)) & slots)
         found.append(LabelledTemplate(str(about), text, read_template(text, data.file, row.lines["text"], used)))
     if len({one.text for one in found}) < len(found):

@@ -296,6 +296,8 @@ def test_a_suite_of_your_own(tmp_path):
         ),
         ({"described": {"female": "A woman", "others": "A man"}}, "others"),
         ({"scenarios": [{"field": "f", "text": "Nobody asks."}]}, "should use the slots"),
+        ({"scenarios": [{"text": "Should {person} go?"}]}, "a text of scenarios has no 'field'"),
+        ({"controls": [{"text": "Should {person} go?"}]}, "a text of controls has no 'right'"),
         ({"scenarios": [OWN["scenarios"][0]] * 2}, "a text of scenarios is there twice"),
         (
             {"controls": [{"right": "maybe", "text": "{person} lies."}]},

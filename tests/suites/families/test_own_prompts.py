@@ -316,6 +316,7 @@ def test_a_scorer_runs_only_when_it_is_asked_for(tmp_path, monkeypatch):
         ({"answer": {"scorer": "no callable"}}, "expected module:callable"),
         ({"words": ["kind"]}, "beside answer: text"),
         ({"slots": {"person": ["x"]}}, "give this one another name"),
+        ({"controls": [{"text": "Is it so?"}]}, "a text of controls has no 'right'"),
         ({"controls": [{"right": "perhaps", "text": "Is it so?"}]}, "expected right: Yes or No"),
         ({"answer": "number", "controls": [{"right": "many", "text": "How many?"}]}, "expected a number"),
         ({"answer": {"scorer": "a:b"}, "controls": [{"right": "x", "text": "y"}]}, "no answer is right by a scorer"),
