@@ -154,7 +154,7 @@ class TrainingSettings(Recipe):
         from torch.utils.data import Subset
 
         batch, epochs = int(arguments["per_device_train_batch_size"]), float(arguments["num_train_epochs"])
-        order = order_by_length(lengths, batch, epochs, seed).tolist()
+        order: Any = order_by_length(lengths, batch, epochs, seed)  # of whole numbers, in 8 bytes each
         return Subset(examples, order), {**arguments, "train_sampling_strategy": "sequential", "num_train_epochs": 1}
 
     def _data(self) -> DataFolder:

@@ -65,11 +65,13 @@ class Resilience(Stored):
 
     def along_steps(self, side: str, statistic: str | None = None) -> dict[int, float | None]:
         """Return the values of a statistic by steps, of one side."""
-        return {step: self._value(entry, self._known(statistic)) for step, entry in self.by_step[side].items()}
+        name = self._known(statistic)
+        return {step: self._value(entry, name) for step, entry in self.by_step[side].items()}
 
     def along_frozen(self, side: str, statistic: str | None = None) -> dict[Frozen, float | None]:
         """Return the values of a statistic by the frozen part, of one side."""
-        return {part: self._value(entry, self._known(statistic)) for part, entry in self.by_frozen[side].items()}
+        name = self._known(statistic)
+        return {part: self._value(entry, name) for part, entry in self.by_frozen[side].items()}
 
     def table(self, statistic: str | None = None) -> str:
         """Return a markdown table with steps, frozen part, the statistic of each side, and its performance on the task.

@@ -100,7 +100,10 @@ def _edits(
     refuse_uncut(texts)
     gendered = [i for i, text in enumerate(texts) if analyse and find_words(text, table.forms, table.reach)]
     analyses = dict(zip(gendered, analyse(gendered) if analyse and gendered else (), strict=True))
-    return [replacements(text, table, analyses.get(i)) for i, text in enumerate(texts)]
+    return [
+        [] if analyse and i not in analyses else replacements(text, table, analyses.get(i))
+        for i, text in enumerate(texts)
+    ]
 
 
 def _swapped(texts: Sequence[str], table: SwapTable, intervention: str, grammar: Analyse) -> list[str]:

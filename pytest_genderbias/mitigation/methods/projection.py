@@ -160,9 +160,9 @@ def projection_callback(basis: ArrayLike) -> TrainerCallback:
         def on_train_begin(self, args: object, state: object, control: object, **given: Any) -> None:
             """Reject a tied network, and project the embeddings unless they are projected already."""
             model: PreTrainedModel = given["model"]
-            weight = model.get_input_embeddings().get_parameter("weight")
+            weight: Any = model.get_input_embeddings().weight
             output: torch.nn.Module | None = model.get_output_embeddings()  # type: ignore[no-untyped-call]
-            if output is not None and output.get_parameter("weight") is weight:
+            if output is not None and output.weight is weight:
                 raise ModelError(
                     "the network's output weights are tied to the embeddings that are projected; apply project_network"
                     " before training"
@@ -173,7 +173,7 @@ def projection_callback(basis: ArrayLike) -> TrainerCallback:
 
         def on_step_end(self, args: object, state: object, control: object, **given: Any) -> None:
             """Project the embeddings that the step has changed."""
-            _project_weight(given["model"].get_input_embeddings().get_parameter("weight"), basis)
+            _project_weight(given["model"].get_input_embeddings().weight, basis)
 
     check_basis(basis, len(np.asarray(basis)))
     return KeepProjected()

@@ -144,7 +144,7 @@ def _weights(network: PreTrainedModel, matrices: str) -> list[torch.Tensor]:
         layers.append(network.get_output_embeddings())  # type: ignore[no-untyped-call]
     if None in layers:
         raise SettingError(f"{type(network).__name__} has no output embeddings; use matrices='input'")
-    return list(dict.fromkeys(layer.get_parameter("weight") for layer in layers if layer is not None))
+    return list(dict.fromkeys(layer.weight for layer in layers if layer is not None))  # type: ignore[misc]
 
 
 def _rows(pairs: ArrayLike, size: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
