@@ -33,16 +33,16 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_197, 42_000),  # the spread of restarts whose place one checkpoint took
-    "lines of core and plugin": (37_139, 23_000),
-    "modules": (360, 310),
-    "classes": (618, 520),
-    "dataclasses": (373, 280),
-    "own imports of a module, mean": (7.12, 4.5),  # 46 small modules, with few imports each, have gone
+    "lines of code": (52_646, 42_000),
+    "lines of core and plugin": (35_572, 23_000),
+    "modules": (346, 310),
+    "classes": (588, 520),
+    "dataclasses": (357, 280),
+    "own imports of a module, mean": (7.21, 4.5),  # 60 small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (19, 12),  # 18 modules have 19 or more, as with 362 modules
     "file names used twice or more": (8, 10),
     "modules of one printed row": (99, 100),
-    "functions of one printed row": (1_276, 600),  # 1,271 with one thread
+    "functions of one printed row": (1_267, 600),  # 1,262 with one thread
     "deepest stack of one printed row": (28, 18),
 }
 _CODE_OF_NOBODY = {
