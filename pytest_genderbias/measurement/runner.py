@@ -110,7 +110,7 @@ class Runner:
         #: Loads each suite of the run once, by the name of a packaged suite or the path of a file.
         self.suites: Callable[[str], Suite] = cache(load_suite)
         score = score or RunSettings()
-        self.score = score if executor is None else replace(score, executor=executor)
+        self.score = replace(score, executor=executor or score.executor)
         #: Loads the models of the run, and keeps one in memory.
         self.models = RunModels(load or LoadSettings(), threads, self.score.cache)
         self.data = None if data is None else Path(data)
