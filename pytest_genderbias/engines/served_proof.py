@@ -206,8 +206,8 @@ def prove(source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, lo
         name: the model's name, for messages.
 
     Raises:
-        UnprovenError: a check fails. The first checks are of the form of the answers; the others run only where all of
-            those pass.
+        UnprovenError: a check fails. The first checks are of the form of the answers, the next of the values, and the
+            last of many tokens that are drawn; each stage runs only where all checks before it pass.
     """
     most = None if longest is None else longest - 4  # other tokens come after some
     rows = [tokenizer(text, verbose=False)["input_ids"][:most] for text in KNOWN_TEXTS]
@@ -216,11 +216,11 @@ def prove(source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, lo
     answers = source.ask(rows + shuffled, LISTED)
     asked = Asked(source, tokenizer, longest, rows, shuffled, answers)
     said = f"{name}: {source.where} gives no log-probabilities of prompts that can be used; nothing is measured:"
-    for stage in (_FORM, _CONTENT):
+    for stage in (_FORM, _CONTENT, _DRAWS):
         refuse_failed(said, stage, asked)
     kept = range(min(_CANARIES, len(rows)))
     return Proof(
-        (*_FORM, *_CONTENT),
+        (*_FORM, *_CONTENT, *_DRAWS),
         asked.noise,
         tuple(tuple(rows[i]) for i in kept),
         tuple(answers[i].log_probabilities for i in kept),
@@ -534,9 +534,8 @@ _CONTENT: dict[str, Check] = {
     "greedy": _greedy,
     "temperature": _temperature,
     "distinct values": _distinct,
-    "draws": _drawn,
-    "draws of one place": _drawn_at_one_place,
 }
+_DRAWS: dict[str, Check] = {"draws": _drawn, "draws of one place": _drawn_at_one_place}
 
 
 #: Checks that rows of a measurement also take, whatever their texts are.
