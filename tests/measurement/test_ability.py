@@ -106,14 +106,20 @@ def test_a_classifier_that_says_neutral_to_everything_has_no_value(intact):
     assert "cannot do the task" in measure("nli-religion", with_network(model, network, "neutral"), **FEW).unable
 
 
-@pytest.mark.parametrize("harm", ["mean_embeddings", "int2", "shuffled_vocabulary"])
-def test_a_classifier_of_other_labels_is_asked_what_an_encoder_is_where_a_suite_reads_its_network(intact, harm):
-    model = intact("minilm-snli")
-    other = replace(model, role=classifier_role(("physician", "nurse", "teacher")), fingerprint=None)
-    measurement = measure("weat-occupation", other, cache=None)
+@pytest.fixture(scope="module")
+def of_other_labels(intact):
+    return replace(intact("minilm-snli"), role=classifier_role(("physician", "nurse", "teacher")), fingerprint=None)
+
+
+def test_a_classifier_of_other_labels_is_asked_what_an_encoder_is_where_a_suite_reads_its_network(of_other_labels):
+    measurement = measure("weat-occupation", of_other_labels, cache=None)
     assert [one.name for one in measurement.abilities] == ["related-words", "gender-words"]
     assert measurement.ability.startswith("able: ")
-    assert measure("weat-occupation", damage.damaged(other, harm), cache=None).unable
+
+
+@pytest.mark.parametrize("harm", ["mean_embeddings", "int2", "shuffled_vocabulary"])
+def test_damage_to_a_classifier_of_other_labels_is_seen(of_other_labels, harm):
+    assert measure("weat-occupation", damage.damaged(of_other_labels, harm), cache=None).unable
 
 
 def test_a_model_whose_he_is_its_she_has_no_bias_and_no_value(intact):
