@@ -344,7 +344,7 @@ def test_long_documents_are_read_in_segments(tiny_model, recipe, tmp_path):
     for i, mark in ((0, "(1)"), (5, "(1)"), (11, "(2)"), (3, "(2)")):
         words[i][1] = ("guard", mark)
     path = conll(tmp_path, [words] * 11)
-    with pytest.raises(DataFileError, match=r"pairs of mentions in a sentence that corefer .*, got 0 and 0"):
+    with pytest.raises(DataFileError, match=r"pairs of mentions that corefer .*, got 0 and 0"):
         read_coreference_rows(DataFolder(None), str(path), 0.1)
     for i in (0, 5):
         words[i][4] = ("cook", "(2)" if i else "(1)")

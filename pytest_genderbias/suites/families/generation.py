@@ -340,7 +340,7 @@ class Generation(Family[GenerationBody]):
 
 def _read_sentiment(data: LocatedMap, beside: Path) -> tuple[WordEntry, ...]:
     """Read a slot of positive and negative words, or ``{hurtlex: PATH, level: LEVEL}``, whose words are negative."""
-    spec = data["sentiment"]
+    spec = data.get("sentiment")
     if not isinstance(spec, LocatedMap) or "hurtlex" not in spec:
         entries = read_slot(data, "sentiment", beside).entries
         _check_classes(entries, f"{data.file}:{data.lines['sentiment']}")

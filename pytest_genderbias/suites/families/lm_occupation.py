@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.statistics import group_deviations
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared import occupations
@@ -116,6 +116,8 @@ class LmOccupation(Family[LmOccupationBody]):
         if options["single_word_only"]:
             versions = list(zip(*(words[slot] for slot in list(words)[len(words) > 1 :]), strict=True))
             single = [not any(" " in word.text for word in of_item) for of_item in versions]
+            if not any(single):
+                raise SettingError("single_word_only=true leaves out all occupations; leave the option out")
             words = {slot: tuple(compress(of_slot, single)) for slot, of_slot in words.items()}
         return words_by_templates("occupation", words, templates)
 

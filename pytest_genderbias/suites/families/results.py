@@ -231,9 +231,7 @@ class ResultsOfOthers(Family[ResultsBody]):
             _FEW,
         )
         there = [column.tolist() for column in (values.ids, values.group, values.classes, values.clusters)]
-        digest = hashlib.sha256(repr(there).encode()).hexdigest()[
-            :16
-        ]  # of which items there are, whatever their values
+        digest = hashlib.sha256(repr(there).encode()).hexdigest()[:16]  # of the items, whatever their values
         summary = figures.summary(_records(body, values), items, _notes(body, values), {"items": digest})
         return replace(summary, count=len(values.ids))
 

@@ -429,3 +429,10 @@ def test_replies_decline_by_the_words_of_the_suite_in_a_language_without_a_packa
 def test_a_broken_suite_is_one_error_with_its_line(tmp_path, change, message):
     with pytest.raises(DataFileError, match=r"mine\.yaml:\d+: .*" + message):
         load_suite(own(tmp_path, **change))
+
+
+def test_a_suite_without_words_of_sentiment_is_one_error(tmp_path):
+    path = own(tmp_path)
+    path.write_text(yaml.safe_dump({key: value for key, value in OWN.items() if key != "sentiment"}))
+    with pytest.raises(DataFileError, match="the suite has no 'sentiment', which is required"):
+        load_suite(path)

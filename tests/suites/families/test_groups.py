@@ -527,3 +527,16 @@ def test_a_baseline_fails_where_three_groups_drift_apart_after_prefixes(tmp_path
     assert worse.code == "regressed" and "occupation_rms" in worse.text
     assert judge_limit(now, Limit(at_most=0.2)).code == "over_limit"
     assert judge_limit(then, Limit(at_most=0.4)).code == "within"
+
+
+def test_a_list_without_single_words_is_refused_where_only_they_are_asked(tmp_path):
+    jobs = ["air traffic controller", "real estate agent", "fire fighter", "truck driver", "school teacher"]
+    head = "title: T\nsource: s\nlicence: l\nlanguage: en\n"
+    entries = "".join(f"  - {job}\n" for job in jobs)
+    (tmp_path / "jobs.yaml").write_text(f"list: jobs\n{head}entries:\n{entries}")
+    (tmp_path / "own.yaml").write_text(
+        f"suite: own\nfamily: lm-occupation\n{head}groups: [male, female]\noccupation: {{list: ./jobs.yaml}}\n"
+        'prefixes:\n  - {male: "He is {a:occupation} {occupation}", female: "She is {a:occupation} {occupation}"}\n'
+    )
+    with pytest.raises(SettingError, match="single_word_only=true leaves out all occupations"):
+        measure(str(tmp_path / "own.yaml"), "demo-lm", single_word_only=True, cache=None)

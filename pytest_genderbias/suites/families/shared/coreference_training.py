@@ -149,12 +149,12 @@ def refuse_unfit(source: Path, corefer: Sequence[bool], documents: Sequence[str]
     count, right = len(set(documents)), sum(corefer)
     if right in (0, len(corefer)):
         raise DataFileError(
-            f"{source}: expected pairs of mentions in a sentence that corefer and pairs that do not, got {right} and "
+            f"{source}: expected pairs of mentions that corefer and pairs that do not, got {right} and "
             f"{len(corefer) - right}; a head cannot be trained on them"
         )
     if count < FEWEST_DOCUMENTS:
         raise DataFileError(
-            f"{source}: expected at least {FEWEST_DOCUMENTS} documents with pairs of mentions, got {count}; "
+            f"{source}: expected at least {FEWEST_DOCUMENTS} documents with mentions, got {count}; "
             "a head cannot be trained on them"
         )
 
