@@ -312,14 +312,14 @@ class Nli(Family[NliBody]):
         scores = answers["cases"]
         space = _space(scores)
         p = _probabilities(scores)
-        columns = space.columns(scores.units)
+        of_pair, columns = _columns(p), space.columns(scores.units)
         premise, hypothesis = (columns[name] for name in body.subjects)
         sizes = [len(space.words[name]) for name in body.subjects]
-        item = _sums_by(premise * sizes[1] + hypothesis, sizes[0] * sizes[1], p)
+        item = _sums_by(premise * sizes[1] + hypothesis, sizes[0] * sizes[1], of_pair)
         figures = SummaryBuilder(self.statistics)
         seen = item["n"] > 0
         mean = np.divide(item["net_neutral"], item["n"], out=np.zeros(len(seen)), where=seen)
-        cluster = _sums_by(premise, sizes[0], p)
+        cluster = _sums_by(premise, sizes[0], of_pair)
         over = f"words for {body.subjects[0]}"
         few = f"the {over} that vary are too few among those scored"
         of_word_pairs = options["unit"] == "word_pair"
@@ -333,7 +333,7 @@ class Nli(Family[NliBody]):
             interval = partial(clustered_mean_interval, sums, n, over, bounds=(0.0, 1.0))
             figures.take(key, partial(float, value), interval, few)
         accuracy = _take_accuracy(figures, answers)
-        records = _slices(body, options, space, columns, p) + _extremes(options["top"], space, scores, p)
+        records = _slices(body, options, space, columns, p, of_pair) + _extremes(options["top"], space, scores, p)
         labels = [word.label for name in body.subjects for word in space.words[name]]
         items = {
             "premise": np.asarray(labels[: sizes[0]]),
@@ -351,7 +351,7 @@ class Nli(Family[NliBody]):
             lambda unit: text_of_pair(space.sentences(np.array([unit]))[0], "=>"),
             {name: p[:, label] for name, label in _EXAMPLE.items()},
         )
-        unstored = _by_template(body, options, columns, p)
+        unstored = _by_template(body, options, columns, of_pair)
         if asking.CONTROLS not in answers:
             return figures.summary(records, items, unstored=unstored, examples=examples)
         reason, task = _task(scores, answers[asking.CONTROLS], options["floor"])
@@ -386,14 +386,14 @@ def _task(scores: Answer, controls: Answer, floor: float) -> tuple[str, Record]:
 
 
 def _by_template(
-    body: NliBody, options: Options, columns: Mapping[str, IntArray], p: FloatArray
+    body: NliBody, options: Options, columns: Mapping[str, IntArray], of_pair: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """Return sums by premise word and template, where there are several templates."""
     templates = body.templates.of(options["templates"])
     if len(templates) < 2:
         return {}
     premise, n = body.subjects[0], len(body.slots[body.subjects[0]].words(options["as_printed"]))
-    by_cell = _sums_by(columns[premise] * len(templates) + columns[TEMPLATE], n * len(templates), p)
+    by_cell = _sums_by(columns[premise] * len(templates) + columns[TEMPLATE], n * len(templates), of_pair)
     names = {"template": np.asarray([sentences.label for sentences in templates])}
     return names | {f"template_{key}": table.reshape(n, len(templates)) for key, table in by_cell.items()}
 
@@ -431,21 +431,26 @@ def _columns(p: FloatArray) -> dict[str, NDArray[Any]]:
     return {"net_neutral": p[:, NEUTRAL], "fraction_neutral": neutral_is_largest(p), **above}
 
 
-def _sums_by(index: IntArray, size: int, p: FloatArray) -> dict[str, NDArray[np.number]]:
+def _sums_by(index: IntArray, size: int, of_pair: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.number]]:
     """Return the number of pairs with each index, and the sums of what statistics are the means of."""
     sums: dict[str, NDArray[np.number]] = {"n": np.bincount(index, minlength=size)}
-    return sums | {key: np.bincount(index, column, size) for key, column in _columns(p).items()}
+    return sums | {key: np.bincount(index, column, size) for key, column in of_pair.items()}
 
 
 def _slices(
-    body: NliBody, options: Options, space: CaseSpace, columns: Mapping[str, IntArray], p: FloatArray
+    body: NliBody,
+    options: Options,
+    space: CaseSpace,
+    columns: Mapping[str, IntArray],
+    p: FloatArray,
+    of_pair: Mapping[str, NDArray[Any]],
 ) -> list[Record]:
     records: list[Record] = []
     labels = {name: [word.label for word in words] for name, words in space.words.items()}
     labels[TEMPLATE] = [sentences.label for sentences in body.templates.of(options["templates"])]
     by_template = [(TEMPLATE,)] if len(space.templates) > 1 else []
     others = {"entailment": p[:, ENTAILMENT], "contradiction": p[:, CONTRADICTION]}
-    means = {"net_neutral": p[:, NEUTRAL], **others, **_columns(p)}
+    means = {"net_neutral": p[:, NEUTRAL], **others, **of_pair}
     for names in (*_parse_slices(options["slices"], body), *by_template):
         sizes = [len(labels[name]) for name in names]
         index = np.ravel_multi_index([columns[name] for name in names], sizes)
