@@ -36,6 +36,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
+@pytest.mark.slow  # the four tests run in the home of each test, and the next ones say what that home is
 def test_a_users_files_change_nothing_and_stay_as_they_are(tmp_path: Path) -> None:
     """The user's score cache has scores of other batches, and each other folder is a file, so that nothing can be read
     or written there.

@@ -50,6 +50,7 @@ def pytest_in(request: pytest.FixtureRequest) -> Callable[..., tuple[str, int]]:
     return apart if request.param == "apart" else here
 
 
+@pytest.mark.slow  # the README's first command runs it with all of its cases
 @pytest.mark.parametrize("example", ["quickstart"], indirect=True)
 def test_quickstart(example: Path, pytest_in: Callable[..., tuple[str, int]]) -> None:
     short = ("corpus-cooccurrence:seeds=20", "corpus-cooccurrence:length=60", "ceat:draws=500")

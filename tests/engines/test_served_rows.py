@@ -47,7 +47,7 @@ def measured(server, **settings):
 
 @pytest.mark.parametrize("trouble", ["", "rounding-noise", "at-least-one-token", "bare-top-list", "finite-floor"])
 def test_an_honest_server_has_the_figures_of_its_network(pieces, memo, trouble):
-    settings = MEASURED | {"limit": 16 if trouble else 96}
+    settings = MEASURED | {"limit": 16 if trouble else 48}
     with CompletionServer(*pieces, trouble=filter(None, [trouble]), memo=memo) as server:
         found = measured(server, **settings)
     expected = measure(model=wrap_network(*pieces, "candidate"), **settings)

@@ -19,6 +19,7 @@ from pytest_genderbias.engines import transport
 from pytest_genderbias.models.spec import DEMO_FOLDER
 from pytest_genderbias.scoring import pseudo_likelihood  # noqa: F401 - as httpcore above
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 KEY = "sk-secret-of-the-test"
 SUITE = ("--bias-suite=lm-occupation", "--bias-limit=32")
 TOKENIZER = f"-obias_tokenizer=chat={DEMO_FOLDER / 'lm'}"

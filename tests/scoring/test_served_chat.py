@@ -66,9 +66,7 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture
-def all_figures(monkeypatch):
-    monkeypatch.setattr(served, "_STARTS", 6)  # what is drawn proves the server, which test_served_rows.py tests
-    monkeypatch.setattr(served, "_DRAWN", 100)
+def all_figures(monkeypatch, few_draws):
     monkeypatch.setattr(asking, "cannot_do", lambda *arguments: "")
     few = {label: pairs[:3] for label, pairs in nli.PACKAGED.items()}  # three pairs show the same
     monkeypatch.setattr(nli, "PACKAGED", few)

@@ -48,6 +48,16 @@ settings.register_profile("slow", _ANY_MACHINE, max_examples=500)
 settings.load_profile("command")
 
 
+@pytest.fixture
+def few_draws(monkeypatch):
+    """Draw few tokens in the proof of a server. What is drawn is tested where this is not used, as in
+    ``tests/engines/test_served_rows.py`` and ``test_served_lies.py``.
+    """
+    for name, few in (("served._STARTS", 6), ("served._DRAWN", 100), ("served_proof._DRAWN_AT_ONE", 40)):
+        monkeypatch.setattr(f"pytest_genderbias.engines.{name}", few)
+    monkeypatch.setattr("pytest_genderbias.engines.served_proof._DRAWN_PER_TEXT", 2)
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """The folder of real data and models, which is not part of the repository."""

@@ -113,8 +113,18 @@ def test_retraining_hides_a_worsening(error: float, beyond: float, freedom: int)
 # Small versions of the tables of docs/evidence/coverage-restarts.md
 
 
-@pytest.mark.parametrize("k", [2, 3, 5, 10])
-@pytest.mark.parametrize("gates", [1, 6, 20])
+#: The ends and the middle; with ``-m slow`` all others.
+_QUICK = {(2, 20), (3, 6), (10, 1)}
+
+
+@pytest.mark.parametrize(
+    ("k", "gates"),
+    [
+        pytest.param(k, gates, marks=[] if (k, gates) in _QUICK else [pytest.mark.slow])
+        for k in (2, 3, 5, 10)
+        for gates in (1, 6, 20)
+    ],
+)
 @pytest.mark.parametrize("ratio", [None, 1.0, 0.5])
 def test_what_is_said_is_what_releases_show(k: int, gates: int, ratio: float | None) -> None:
     for population in ("normal", "long tails (t, 5 degrees)", "skewed towards worse (gamma, skewness 1)"):

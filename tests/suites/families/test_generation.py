@@ -153,7 +153,14 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "change",
+    # With -m slow also each change by itself whose kind of figure another one moves.
+    [
+        pytest.param(change, marks=[pytest.mark.slow] if number in (1, 3) else [])
+        for number, change in enumerate(CHANGES)
+    ],
+)
 def test_a_planted_difference_lies_within_its_bounds(change):
     """Of six seeds, at least five have each known difference: an interval misses one in twenty."""
     second = EVEN | change
