@@ -152,7 +152,7 @@ def test_a_sentence_encoder_whose_man_is_its_woman_has_no_value(intact):
 
     from pytest_genderbias.models.saving import copied, with_network
 
-    model = intact("minilm-mlm")
+    model = intact("bert-tiny-mlm")
     encoder = replace(model, role=Role(ENCODER, "an encoder without a head"), fingerprint=None)
     network, ids = copied(model.backend.network), model.backend.tokenizer.convert_tokens_to_ids
     with torch.no_grad():
