@@ -108,10 +108,10 @@ def test_deployment(
     )  # only what needs no further package
     script["main"]("demo-nli", str(example / "copies"))
     assert "written: bfloat16\n" in capsys.readouterr().out
+    gates = example / "deployment.bias.yaml"
+    gates.write_text(gates.read_text(encoding="utf-8").replace("limit: 3000", "limit: 300"), encoding="utf-8")
     models = ("float32=demo-nli", "bfloat16=copies/bfloat16", "dynamic-int8=dynamic_int8:make_model")
-    output, status = pytest_in(
-        example, "--bias-limit=500", "--bias-json=r.json", *(f"--bias-model={model}" for model in models)
-    )
+    output, status = pytest_in(example, "--bias-json=r.json", *(f"--bias-model={model}" for model in models))
     assert status == 0, output
     report = json.loads((example / "r.json").read_text())
     assert {j["model"]: j["code"] for j in report["judgements"]} == {"bfloat16": "same", "dynamic-int8": "same"}

@@ -42,7 +42,7 @@ def test_a_split_network_gives_the_figures_of_a_whole_one(
     assert (any(elsewhere), all(elsewhere)) == (share < 1, share == 0)
     assert model.fingerprint == whole.fingerprint
     for suite in SUITES[spec]:
-        of_whole, of_split = (measure(suite, one, limit=200, cache=None).values for one in (whole, model))
+        of_whole, of_split = (measure(suite, one, limit=48, cache=None).values for one in (whole, model))
         assert of_split == pytest.approx(of_whole, abs=1e-5, nan_ok=True)
 
 

@@ -73,7 +73,7 @@ def test_a_network_with_weights_of_any_size_gives_the_best_items(scale):
     checkpoint = Checkpoint(ModernBertForMaskedLM(config).eval(), None, "cpu", 64)
     with torch.no_grad():
         checkpoint.network.decoder.weight *= scale
-    network, inputs = Network(checkpoint, None, vocabulary_head=True), inputs_of(400)
+    network, inputs = Network(checkpoint, None, vocabulary_head=True), inputs_of(200)
     ids, finite = network.best(inputs, 3)
     assert finite.all()
     assert (ids == ordinary(checkpoint, inputs, 3)).mean() > 0.999  # single logits are nearer than rounding
