@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from math import prod
 from pathlib import Path
 
@@ -54,6 +55,9 @@ def scaled_runs():
     ]
 
 
+suite_of = cache(load_suite)  # the runs name the same suites
+
+
 @pytest.fixture(scope="module")
 def results():
     return read_runs(RESULTS)
@@ -78,13 +82,13 @@ def test_a_run_names_kinds_recipes_methods_suites_and_paths_that_there_are(run, 
         if "recipe" in stage:
             make_recipe(**stage["recipe"])
         for entry in stage.get("measure", ()):
-            load_suite(entry["suite"])
+            suite_of(entry["suite"])
     if "method" in settings:
         resolve_method(settings["method"])
     for method in settings.get("methods", {}).values():
         resolve_method(method)
     for entry in (*settings.get("intrinsic", ()), *settings.get("extrinsic", ())):
-        assert load_suite(entry["suite"]).family.plain_statistics().keys() >= set(entry["statistics"])
+        assert suite_of(entry["suite"]).family.plain_statistics().keys() >= set(entry["statistics"])
 
 
 @pytest.mark.parametrize(("run", "scale"), [param for param in scaled_runs() if param.values[1] == PAPER])

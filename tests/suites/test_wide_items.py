@@ -58,7 +58,7 @@ def test_disco_has_2000_names_in_24_frames_with_those_that_sound_alike_as_cluste
 
 def test_a_note_says_how_many_independent_items_a_wide_set_is_worth() -> None:
     """The design effect: the squared ratio of the widths of the intervals over items and over their fields."""
-    one = measure("lm-occupation", "demo-lm", cache=None, items="wide", limit=4000, ability="none: a few items only")
+    one = measure("lm-occupation", "demo-lm", cache=None, items="wide", limit=1600, ability="none: a few items only")
     sums = one.item_sums(one.main)
     limits = (0.0, np.inf)
     of_items, of_fields = cluster_interval(replace(sums, clusters=sums.labels), limits), cluster_interval(sums, limits)
@@ -90,7 +90,7 @@ def test_shares_and_fields_are_those_of_the_source() -> None:
 def test_the_option_selects_the_items(name: str) -> None:
     suite = load_suite(name)
     papers, wide = (
-        measure(name, "demo-lm", cache=None, limit=48 * 40, items=items, ability="none: a few items only")
+        measure(name, "demo-lm", cache=None, limit=48 * 16, items=items, ability="none: a few items only")
         for items in ("paper", "wide")
     )
     assert papers.signature["digest"] == suite.digest and "items" not in papers.signature["settings"]
