@@ -251,7 +251,7 @@ def trickling(first, again):
 
 @pytest.mark.parametrize("way", ENDLESS)
 def test_the_time_limit_is_that_of_a_request_and_not_of_a_read(way, monkeypatch):
-    monkeypatch.setattr(transport, "_ATTEMPTS", 2)
+    monkeypatch.setattr(transport, "_ATTEMPTS", 1)
     with trickling(*ENDLESS[way]) as port:
         client = ServedClient(f"http://127.0.0.1:{port}/v1", "m", "chat", time_limit=0.4, pause=lambda seconds: None)
         begun = time.monotonic()

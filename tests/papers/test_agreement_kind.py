@@ -88,7 +88,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "papers"
 
 
 @pytest.mark.skipif(not RESULTS.is_dir(), reason="the stored results lie in the checkout")
-@pytest.mark.parametrize("name", ["careers", "coref-documents"])
+@pytest.mark.parametrize("name", ["careers", pytest.param("coref-documents", marks=pytest.mark.slow)])
 def test_stored_agreements_are_those_of_the_stored_points(name):
     """The points come back from the file; r without one method is scipy's on the points that are left."""
     run = read_run(RESULTS / f"{name}.json")
