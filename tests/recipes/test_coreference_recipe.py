@@ -23,8 +23,13 @@ from pytest_genderbias.mitigation import judge_reduction, make_method, make_reci
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.words.matching import moved_span, replace_spans
 from pytest_genderbias.models.saving import save_model
-from pytest_genderbias.recipes.coreference import CoreferenceTuning, _clusters, make_row, read_coreference_rows
-from pytest_genderbias.recipes.edge_probing import EdgeProbing
+from pytest_genderbias.recipes.coreference import (
+    CoreferenceTuning,
+    EdgeProbing,
+    _clusters,
+    make_row,
+    read_coreference_rows,
+)
 from pytest_genderbias.recipes.networks.mention_scorers import (
     SpanCoreferenceConfig,
     SpanCoreferenceModel,

@@ -17,10 +17,11 @@ from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation import BiasCallback, make_method, make_recipe, mitigate
 from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.models.saving import save_model
-from pytest_genderbias.recipes.edge_probing import EdgeProbing, _cases, _row
+from pytest_genderbias.recipes.coreference import EdgeProbing, _cases, _row_of_pieces
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
 from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.families.shared.coreference_training import coreference_training
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +40,29 @@ def trained(recipe, tiny_model, tmp_path_factory):
     return load_model(str(recipe.train(recipe.start(tiny_model("bert"), 0), recipe.rows(), 0, folder)), device="cpu")
 
 
+def all_examples(recipe):
+    return coreference_training(recipe._data(), recipe.training).examples
+
+
 def all_rows(recipe):
-    examples = recipe._training.examples
+    examples = all_examples(recipe)
     facts = zip(examples.facts["label"], examples.facts["document"], strict=True)
     return [
-        _row(text, spans, bool(label), int(document))
+        _row_of_pieces(text, spans, bool(label), int(document))
         for (text,), spans, (label, document) in zip(examples.texts, examples.spans, facts, strict=True)
     ]
 
 
 def test_rows_give_their_texts_and_mentions_back(recipe):
     rows = all_rows(recipe)
-    found, expected = _cases(rows), recipe._training.examples
+    found, expected = _cases(rows), all_examples(recipe)
     assert found.texts == expected.texts and [tuple(s) for s in found.spans] == [tuple(s) for s in expected.spans]
     assert {row["turned"] for row in rows} == {True, False}
-    assert _row("her news", [(0, 3), (0, 8)], True, 0) is None
+    assert _row_of_pieces("her news", [(0, 3), (0, 8)], True, 0) is None
 
 
 def test_held_out_documents_are_those_of_no_training(recipe):
-    kept, out = ({row["document"] for row in part} for part in recipe._parts)
+    kept, out = ({row["document"] for row in part} for part in recipe._parts[:2])
     assert len(out) == 5 and len(kept) == 43 and not kept & out
     assert len(recipe.rows()) == 86
     assert len(EdgeProbing(data=recipe.data, max_rows=7).rows()) == 7

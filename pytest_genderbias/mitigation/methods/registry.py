@@ -49,7 +49,7 @@ _RECIPES = {
     "causal-lm": "recipes.language_modelling:CausalPretraining",
     "lstm": "recipes.lstm:LstmTraining",
     "static-nli": "recipes.static_inference:StaticInferenceTraining",
-    "edge-probe": "recipes.edge_probing:EdgeProbing",
+    "edge-probe": "recipes.coreference:EdgeProbing",
     "coreference": "recipes.coreference:CoreferenceTuning",
 }
 #: What imports the class of each method and each recipe, by name.
