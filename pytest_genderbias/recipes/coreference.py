@@ -37,8 +37,7 @@ from pytest_genderbias.recipes.recipe import (
     SplitRows,
     Training,
 )
-from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
-from pytest_genderbias.recipes.trainer import frozen_parameters
+from pytest_genderbias.recipes.trainer import Prepared, TrainingSettings, frozen_parameters
 from pytest_genderbias.scoring.edge_probe import FloatArray, features_of, head_of
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums

@@ -16,7 +16,7 @@ from pytest_genderbias.datasets.corpora import corpus_sha256, read_document_sent
 from pytest_genderbias.datasets.folder import DataFolder, data_set_of, known_data_sets, own_path
 from pytest_genderbias.errors import BiasWarning, DataFileError
 from pytest_genderbias.recipes.recipe import Row, SplitRows
-from pytest_genderbias.recipes.settings import TrainingSettings
+from pytest_genderbias.recipes.trainer import TrainingSettings
 from pytest_genderbias.text.schema import Count, Share, check_setting
 from pytest_genderbias.text.unspaced import check_of
 

@@ -25,8 +25,14 @@ from pytest_genderbias.models.roles import NLI_CLASSIFIER
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.heads import CLASSIFICATION, REGRESSION, has_labels, refuse_hooks, renew_head, with_head
 from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Freeze, Performance, Row, Training, nested
-from pytest_genderbias.recipes.settings import MaxLength, Prepared, TrainingSettings
-from pytest_genderbias.recipes.trainer import Examples, TokenisedRows, frozen_parameters
+from pytest_genderbias.recipes.trainer import (
+    Examples,
+    MaxLength,
+    Prepared,
+    TokenisedRows,
+    TrainingSettings,
+    frozen_parameters,
+)
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.correlation import pearson, product_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, blocks_of, mean_sums

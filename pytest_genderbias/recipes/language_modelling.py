@@ -24,8 +24,7 @@ from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.corpus_rows import CorpusTraining
 from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_network, refuse_hooks, renew_vocabulary_head
 from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Freeze, Performance, Row, Training, nested
-from pytest_genderbias.recipes.settings import MaxLength, Prepared
-from pytest_genderbias.recipes.trainer import Collator, frozen_parameters
+from pytest_genderbias.recipes.trainer import Collator, MaxLength, Prepared, frozen_parameters
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import first_token

@@ -22,7 +22,7 @@ from pytest_genderbias.models.saving import copied, untie_output
 from pytest_genderbias.recipes.corpus_rows import CorpusTraining
 from pytest_genderbias.recipes.heads import UNLABELLED, device_for_new, seeded
 from pytest_genderbias.recipes.recipe import Performance, Row, Training
-from pytest_genderbias.recipes.settings import Prepared
+from pytest_genderbias.recipes.trainer import Prepared
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.pseudo_likelihood import block_sums
 from pytest_genderbias.scoring.tokens import RowEncoder
