@@ -19,8 +19,8 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.saving import copied, untie_output
-from pytest_genderbias.recipes.corpus_rows import CorpusTraining
 from pytest_genderbias.recipes.heads import UNLABELLED, device_for_new, seeded
+from pytest_genderbias.recipes.language_modelling import CorpusTraining
 from pytest_genderbias.recipes.recipe import Performance, Row, Training
 from pytest_genderbias.recipes.trainer import Prepared
 from pytest_genderbias.scoring.network import Network

@@ -19,9 +19,8 @@ from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.mitigation import make_method, make_recipe
 from pytest_genderbias.mitigation.methods.base import Columns
-from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
 from pytest_genderbias.recipes.heads import head_at_labels, renew_vocabulary_head
-from pytest_genderbias.recipes.language_modelling import _Masking, _Schedule, _streams
+from pytest_genderbias.recipes.language_modelling import _Schedule, _streams, read_sentence_rows
 from pytest_genderbias.recipes.recipe import Training
 
 NAMES = ["nurse", "baker", "doctor", "teacher", "farmer", "lawyer", "engineer"]
@@ -206,13 +205,14 @@ def test_masks_are_those_of_the_seed_and_the_place(tiny_model):
     ids = np.random.default_rng(0).integers(5, 600, size=(50, 40)).astype(np.int32)
     ids[:, 0] = tokenizer.cls_token_id
     examples = [{"input_ids": row, "place": i + 50} for i, row in enumerate(ids)]
-    masking = _Masking(tokenizer, 0.2, 1)
+    recipe = make_recipe("masked-lm", mask_probability=0.2)
+    masking = recipe._collator(tokenizer, 1)
     first = masking(examples)
     torch.manual_seed(5)
     masking([{**one, "place": 7} for one in examples])
-    again = _Masking(tokenizer, 0.2, 1)(examples)
+    again = recipe._collator(tokenizer, 1)(examples)
     assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["labels"], _Masking(tokenizer, 0.2, 2)(examples)["labels"])
+    assert not torch.equal(first["labels"], recipe._collator(tokenizer, 2)(examples)["labels"])
     chosen = first["labels"] != -100
     assert not chosen[:, 0].any()
     assert 0.16 < chosen[:, 1:].float().mean() < 0.24

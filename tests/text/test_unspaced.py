@@ -24,7 +24,7 @@ from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation, augment, swap
 from pytest_genderbias.mitigation.methods.iterative_scrubbing import iterative_scrub
 from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing, scrub
-from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
+from pytest_genderbias.recipes.language_modelling import read_sentence_rows
 from pytest_genderbias.suites.families.generation import CountedWords
 from pytest_genderbias.text.packaged import folder
 from pytest_genderbias.text.unspaced import check_of
