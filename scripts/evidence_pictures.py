@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.gates.judgement import Judgement, read_facts
-from pytest_genderbias.mitigation.harness.resilience import Resilience
+from pytest_genderbias.mitigation.harness.curves import Resilience
 from pytest_genderbias.reports.figures import runs, studies
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.suites.suite import load_suite

@@ -30,7 +30,7 @@ _MODULES: Mapping[str, str] = {
 }
 #: Commands of other rooms: ``carry_out(values)`` takes the values of the command's own arguments.
 _ELSEWHERE: Mapping[str, str] = {
-    "resilience": "mitigation.harness.resilience:carry_out",
+    "resilience": "mitigation.harness.curves:carry_out",
     "paper": "papers.paper_command:carry_out",
 }
 _INTERRUPTED = 130  #: exit status, as a shell has it for Ctrl-C

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_genderbias.mitigation.harness.agreement import agreement as agreement
     from pytest_genderbias.mitigation.harness.callback import BiasCallback as BiasCallback
+    from pytest_genderbias.mitigation.harness.curves import Growth as Growth
+    from pytest_genderbias.mitigation.harness.curves import growth as growth
+    from pytest_genderbias.mitigation.harness.curves import resilience as resilience
     from pytest_genderbias.mitigation.harness.grid import search as search
-    from pytest_genderbias.mitigation.harness.growth import Growth as Growth
-    from pytest_genderbias.mitigation.harness.growth import growth as growth
-    from pytest_genderbias.mitigation.harness.resilience import resilience as resilience
     from pytest_genderbias.mitigation.harness.run import MitigationRun as MitigationRun
     from pytest_genderbias.mitigation.harness.run import mitigate as mitigate
     from pytest_genderbias.mitigation.harness.run import share_trainings as share_trainings
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 #: The public names by their module.
 _MODULES = {
     "mitigation.harness.callback": ("BiasCallback",),
-    "mitigation.harness.growth": ("Growth", "growth"),
+    "mitigation.harness.curves": ("Growth", "growth", "resilience"),
     "mitigation.harness.run": ("MitigationRun", "mitigate", "share_trainings"),
     "mitigation.harness.agreement": ("agreement",),
     "mitigation.harness.verdict": ("assert_reduced", "judge_reduction"),
     "mitigation.methods.registry": ("make_method", "make_recipe"),
-    "mitigation.harness.resilience": ("resilience",),
     "mitigation.harness.grid": ("search",),
     "models.saving": ("save_model",),
 }

@@ -17,7 +17,7 @@ from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, SinceAnc
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import value_variance
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
-from pytest_genderbias.mitigation.harness.resilience import Resilience
+from pytest_genderbias.mitigation.harness.curves import Resilience
 from pytest_genderbias.reports.figures import runs, studies
 from pytest_genderbias.reports.figures.files import write_figures
 from pytest_genderbias.reports.picture import Picture, Series

@@ -10,33 +10,28 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from pytest_genderbias.errors import NotApplicableError, SettingError, UndefinedError, UnknownNameError
+from pytest_genderbias.errors import SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import Plan, plan_measurement
-from pytest_genderbias.measurement.processes import refuse_several
-from pytest_genderbias.mitigation.harness.run import kept_training
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_network
-from pytest_genderbias.recipes.recipe import Performance, Recipe
+from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.suites.suite import Suite, load_suite
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainerControl, TrainerState
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerControl, TrainerState
 
 _LOSS, _SECONDS = "loss", "seconds"
 _BIAS, _TASK = "bias/", "task/"  #: prefixes of names in the Trainer's log
-_VERSION = 1  #: of the folder of a training; a training of another version is repeated
-LOG = "bias.jsonl"  #: the history of a training, in its folder
 _SCORING = ("limit", "seed", "batch_tokens")
 
 
@@ -342,47 +337,6 @@ def read_history(path: str | Path) -> list[HistoryEntry]:
             history.pop()
         history.append(entry)
     return history
-
-
-@dataclass(frozen=True)
-class WatchedTrainings:
-    """Trainings of one recipe, measured on one suite along the way with some settings, in a folder that keeps them."""
-
-    recipe: Recipe
-    suite: Suite
-    folder: Path
-    progress: bool | Progress
-    settings: Mapping[str, object]
-
-    def watch(
-        self, start: Model, log: Path | None, every: float | Sequence[int], at_start: bool = True
-    ) -> TrainerCallback:
-        """Return the callback that measures; reject a suite that does not apply."""
-        watcher: TrainerCallback = _callback_class()(
-            self.suite, every, start, at_start=at_start, log=log, evaluate=self.recipe.evaluate, **self.settings
-        )
-        return watcher
-
-    def history(self, name: str, key: Mapping[str, object], train: Callable[[Path], object]) -> list[HistoryEntry]:
-        """Train, unless the folder has an equal training, and return what was measured along it.
-
-        Args:
-            name: begins the name of the training's folder.
-            key: what determines the training beside the recipe, the suite and the settings.
-            train: trains in the folder that it is given, with a callback that writes :data:`LOG` there.
-
-        Raises:
-            NotApplicableError: nothing was measured on the way.
-        """
-        refuse_several("a training that is measured on its way")
-        own = {"recipe": self.recipe.settings(), "suite": self.suite.digest, "settings": self.settings}
-        folder = kept_training(self.folder, name, {"version": _VERSION, **own, **key}, train)
-        if not (folder / LOG).is_file():
-            raise NotApplicableError(
-                f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no curve"
-                " to see"
-            )
-        return read_history(folder / LOG)
 
 
 def loss_association(history: Sequence[HistoryEntry], statistic: str | None = None) -> dict[str, float | int]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.mitigation.harness.callback import loss_association
-from pytest_genderbias.mitigation.harness.growth import Growth, growth
+from pytest_genderbias.mitigation.harness.curves import Growth, growth
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
 from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.places import Places, StoredFigure, without_paths

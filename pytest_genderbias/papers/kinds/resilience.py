@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from pytest_genderbias.gates.judgement import AFTER, CONTROL
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
-from pytest_genderbias.mitigation.harness.resilience import Resilience, resilience
+from pytest_genderbias.mitigation.harness.curves import Resilience, resilience
 from pytest_genderbias.mitigation.harness.run import seeds_of
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.model import Model

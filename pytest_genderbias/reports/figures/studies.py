@@ -67,7 +67,7 @@ def growth_of_sides(result: Any, statistic: str | None = None) -> Picture:
     A line is the mean over seeds; the band around it reaches from the lowest seed to the highest.
 
     Args:
-        result: of :func:`~pytest_genderbias.mitigation.harness.growth.growth`.
+        result: of :func:`~pytest_genderbias.mitigation.harness.curves.growth`.
         statistic: the main one by default.
 
     Raises:
@@ -106,7 +106,7 @@ def resilience(result: Any, statistic: str | None = None) -> Picture:
     """Return a statistic of several models during fine-tuning, and by the part that was frozen.
 
     Args:
-        result: of :func:`~pytest_genderbias.mitigation.harness.resilience.resilience`.
+        result: of :func:`~pytest_genderbias.mitigation.harness.curves.resilience`.
         statistic: the main one by default.
 
     Raises:

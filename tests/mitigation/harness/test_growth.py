@@ -13,7 +13,7 @@ from support.tiny_checkpoints import corpus
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.mitigation.harness.callback import steps_of_share
-from pytest_genderbias.mitigation.harness.growth import Growth, growth
+from pytest_genderbias.mitigation.harness.curves import Growth, growth
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.recipe import PLAIN, Performance
 from pytest_genderbias.recipes.trainer import run_trainer

@@ -10,7 +10,7 @@ from support.tiny_checkpoints import corpus
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.mitigation import MitigationRun, resilience
-from pytest_genderbias.mitigation.harness.resilience import Resilience
+from pytest_genderbias.mitigation.harness.curves import Resilience
 from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, Performance, Training
