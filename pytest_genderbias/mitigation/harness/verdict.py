@@ -1,5 +1,5 @@
 """``judge_reduction`` and ``assert_reduced``: whether bias is lower after a mitigation, at what price, and whether that
-lasts.
+lasts, by a statistic and the performance on the task of all models of each side.
 """
 
 from __future__ import annotations
@@ -7,11 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, cast
 
 import numpy as np
 
-from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.errors import SettingError, UndefinedError
+from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.judgement import (
     AFTER,
@@ -22,6 +23,7 @@ from pytest_genderbias.gates.judgement import (
     ReductionFacts,
     make_judgement,
 )
+from pytest_genderbias.gates.regression import without_number
 from pytest_genderbias.gates.verdicts import (
     DESTROYED,
     FLOAT_NOISE,
@@ -37,122 +39,26 @@ from pytest_genderbias.gates.verdicts import (
     Paragraph,
     shortened,
 )
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.ability import why_less_able
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.mitigation.harness.retraining import compress, new_heads, recipe_of_heads
-from pytest_genderbias.mitigation.harness.run import MitigationRun
-from pytest_genderbias.mitigation.harness.side_numbers import MeasuredRun, as_ratios, share_of_log, task_values
-from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.paired import Difference, items_to_decide
+from pytest_genderbias.mitigation.harness.run import Measured, MitigationRun
+from pytest_genderbias.recipes.recipe import Performance
+from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
+from pytest_genderbias.statistics.inference.item_sums import log_sums
+from pytest_genderbias.statistics.inference.paired import Difference, Distance, items_to_decide
 from pytest_genderbias.statistics.inference.reduction import Reduction, SideValues
+from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import approximate, format_bounds, format_number, format_share
 from pytest_genderbias.text.schema import Rule, check_setting, read_value
 
 _MORE_SEEDS = "five seeds or more"
-
-
-def about_run(run: MitigationRun) -> list[Paragraph]:
-    """Return paragraphs on the trainings of a run and on the grid that it is of; none if there is neither."""
-    text = ""
-    if run.trained and len(run.seeds) == 1:
-        text = (
-            "once: one restart says little about others, which may differ by more; use three or more seeds to judge"
-            " over restarts"
-        )
-    elif run.trained:
-        fixed = len({model if isinstance(model, str) else id(model) for (model,) in run.models(BEFORE)}) == 1
-        text = f"{len(run.seeds)} times, seeds {', '.join(map(str, run.seeds))}"
-        text += "; before is one model for all of them" if fixed else ""
-    trained = [Paragraph("trained", text)] if text else []
-    if run.tried is None:
-        return trained
-    table = (Paragraph("", line, is_command=True) for line in run.tried.lines())
-    return [*trained, Paragraph("grid", run.tried.in_words()), *table]
-
-
-def control_in_words(run: MitigationRun) -> str:
-    """Return what the control is, and how many models its mean is of."""
-    count = max(len(models) for models in run.models(CONTROL))
-    what = str(run.what.get("control", "given"))
-    return f"{what}, mean of {count}" + (" a seed" if len(run.seeds) > 1 else "") if count > 1 else what
-
-
-def share_in_words(reduction: Reduction, figures: SideValues) -> tuple[str, str]:
-    """Return a line on the share of the distance from neutral that is removed, and the same in a few words."""
-    excess, change = reduction.excess, f"  {change_in_words(reduction.share)}"
-    distance = f"distance from neutral {' -> '.join(format_number(figures.distance_of(s)) for s in (BEFORE, AFTER))}"
-    if not excess.items:
-        as_is = "" if np.isfinite(excess.high) else ", which decides nothing"
-        line = f"{change}, compared as it is, with no bound for others{as_is}: {excess.method}"
-        return line, f"{distance}, compared as it is"
-    low, high = (None if bound is None else format_share(bound) for bound in (reduction.low, reduction.high))
-    line = (
-        f"{change}: one-sided 95 % bounds of the share {low or 'no lower one'} and {high or 'no upper one'}, over"
-        f" {excess.over} ({excess.items} of them; {excess.method}); {distance}"
-    )
-    return line, f"{distance}; the share is {low or 'none'} to {high or 'none'} (95 %) over {excess.over}"
-
-
-def bounds_in_words(difference: Difference, low: str, high: str, over: str) -> str:
-    """Return the bounds of a difference, or of what is computed from it."""
-    if not difference.items:
-        return "as they are" if np.isfinite(difference.high) else "without bounds"
-    return f"one-sided 95 % bounds {low} and {high} over {over}"
-
-
-def _shares_in_words(low: float, high: float, difference: Difference) -> str:
-    over = f"{difference.items} {difference.over}"
-    return bounds_in_words(difference, format_share(low), format_share(high), over)
-
-
-def settled_by(difference: Difference, low: float | None) -> str:
-    """Return what would decide whether a difference is 0 or less, if its value stays the same.
-
-    ``low`` is the lower bound of the share that is removed: a smaller ``by`` would also decide.
-    """
-    if not np.isfinite(difference.high):
-        return _MORE_SEEDS if difference.over == "restarts" else "all cases of the suite (no limit)"
-    needed = items_to_decide(difference, 0.0) if difference.items else None
-    what = "seeds" if difference.over.startswith("restarts") else difference.over
-    more = f"more {what}" if needed is None else f"{approximate(needed)} {what}, if it stays where it is"
-    return more if low is None or low <= 0 else f"{more}; or by={np.floor(100 * low) / 100:g}"
-
-
-def intervals_in_words(bounds: Sequence[Interval | None]) -> str:
-    """Return the intervals before and after."""
-    before, after = [
-        "no interval"
-        if interval is None
-        else f"{format_number(interval.low, 3)} to {format_number(interval.high, 3)} over {interval.over}"
-        for interval in bounds
-    ]
-    return f" ({before}; {after})"
-
-
-def worse_in_words(worse: float) -> str:
-    """Return by which share a figure of the task is worse or better."""
-    return (
-        f"{format_share(abs(worse))} {'worse' if worse > 0 else 'better'}" if abs(worse) > FLOAT_NOISE else "unchanged"
-    )
-
-
-def change_in_words(share: float) -> str:
-    """Return the share of the distance from neutral that was removed, or added.
-
-    >>> change_in_words(0.25), change_in_words(-0.25)
-    ('reduced by 25 %', 'raised by 25 %')
-    """
-    if abs(share) <= FLOAT_NOISE:
-        return "unchanged"
-    return f"reduced by {format_share(share)}" if share > 0 else f"raised by {format_share(-share)}"
-
-
 _HEADS = "before with a new head"
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.
 _ORDER = (NOT_COMPARABLE, NO_VALUE, DESTROYED, TASK_LOST, OVER_CORRECTED, NOT_REDUCED, TOO_FEW, SUPERFICIAL, REDUCED)
-
 #: What to do about a verdict that is sure.
 _WHAT_TO_DO = {
     DESTROYED: "a milder mitigation",
@@ -256,6 +162,123 @@ def judge_reduction(
     if superficial:
         parts.append(_judge_heads(case, back, settings, parts[0].verdict == REDUCED))
     return replace(_summed_up(case, parts, bound), name=name or "")
+
+
+def _checked(by: float, back: float, overshoot: float, budget: Mapping[str, float] | None) -> dict[str, float]:
+    """Reject arguments that are out of range, and return the budget."""
+    check_setting("by", Annotated[float, Rule("a share, 0 to 1", minimum=0, maximum=1)], by)
+    for what, share in (("back", back), ("overshoot", overshoot)):
+        if share != np.inf:
+            check_setting(what, Annotated[float, Rule("a share, 0 or more", minimum=0)], share)
+    worse = Annotated[float, Rule("a share of 0 or more, as 0.05", minimum=0)]
+    return {
+        str(name): float(check_setting(f"the budget of {name!r}", worse, share))
+        for name, share in dict(budget or {}).items()
+    }
+
+
+def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement]]) -> Measurement:
+    """Return the mean over seeds as one measurement, whose model is also named after the method."""
+    measurements = [measurement for (measurement,) in measured]
+    mean = measurements[0] if len(measurements) == 1 else combine_restarts(measurements, run.seeds)
+    method, recipe = run.what.get("method"), run.what.get("recipe")
+    if not isinstance(method, Mapping):
+        return mean
+    model = mean.model
+    if model == "model" and isinstance(recipe, Mapping):  # the folder of a training, which says nothing
+        model = recipe.get("recipe", model)
+    label = "" if run.tried is None else f", {run.tried.label}"
+    return replace(mean, model=f"{model} with {method['method']}{label}")
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run measured on a suite, for one statistic; ``after`` is the mean over its seeds."""
+
+    run: MitigationRun
+    suite: Suite
+    measured: Measured
+    statistic: str
+    after: Measurement
+
+    @property
+    def about(self) -> Statistic:
+        """Worse direction and neutral value of the statistic."""
+        return self.after.statistics[self.statistic]
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the verdict is about other restarts, and not about other items."""
+        return self.run.trained and len(self.run.seeds) > 1
+
+    def trouble(self, budget: Mapping[str, float]) -> tuple[str, str] | None:
+        """Return a verdict and its reason if the models cannot be compared, or lost their ability.
+
+        Args:
+            budget: what the mitigation may cost; where it says nothing, no ability may be lost.
+        """
+        reference = self.measured[AFTER][0][0]  # not the mean over seeds, whose signature differs
+        sides = list(zip(self.run.seeds, self.measured[BEFORE], self.measured[AFTER], strict=True))
+        if not any(measurement.unable for _, before, _ in sides for measurement in before):
+            for seed, _, after in sides:
+                if unable := next((measurement.unable for measurement in after if measurement.unable), ""):
+                    could = "the model could do its task before, and after the mitigation"
+                    return DESTROYED, f"{could}, seed {seed}, it {unable}"
+        for side, models in self.measured.items():
+            for seed, group in zip(self.run.seeds, models, strict=True):
+                for measurement in group:
+                    if why := self._no_value(measurement):
+                        return NO_VALUE, f"{self.statistic} has no value {side}, seed {seed}: {why}"
+                    if unlike := different(measurement, self.statistic, reference.signature):
+                        return NOT_COMPARABLE, f"{side} was measured on something else ({'; '.join(unlike)})"
+        for seed, before, after in sides:
+            if not budget and (why := why_less_able(after[0].abilities, before[0].abilities)):
+                less = f"worse at its task, seed {seed}: {why}"
+                return TASK_LOST, f"{less}; what it may cost is a budget: budget={{...}}, in YAML 'budget:'"
+        return None
+
+    def figures(self) -> tuple[SideValues, SideValues | None]:
+        """Return the statistic, and what shows on which side of neutral it lies: itself, its partner with a sign, or
+        nothing.
+        """
+        signed = self.statistic if self.about.direction == "away" else self.about.partner
+        figures = self.values_of(self.statistic)
+        if signed is None or signed == self.statistic:
+            return figures, figures if signed else None
+        return figures, self.values_of(signed, by_unit=True)
+
+    def _no_value(self, measurement: Measurement) -> str:
+        """Return why a measurement has no finite value of the statistic; an empty text if it has one."""
+        value = measurement.values[self.statistic]
+        if value is None:
+            return measurement.reasons.get(self.statistic, "no reason is known")
+        return without_number(measurement.sums.known(self.statistic)) if np.isfinite(value) else f"it is {value}"
+
+    def values_of(self, statistic: str, by_unit: bool = False) -> SideValues:
+        """Return a statistic of the suite; a side on which a model has no value is left out.
+
+        Sums are left out where restarts are compared, unless ``by_unit`` asks for them.
+        """
+        values, sums = {}, {}
+        for side, models in self.measured.items():
+            rows = [[measurement.values[statistic] for measurement in group] for group in models]
+            if all(v is not None for group in rows for v in group):
+                values[side] = np.asarray(rows, dtype=np.float64)
+                if by_unit or not self.restarts:
+                    sums[side] = [[one.sums.known(statistic) for one in group] for group in models]
+        about, first = self.after.statistics[statistic], self.measured[AFTER][0][0]
+        part = f"on these {first.n:,} of {first.n_total:,} cases" if first.sampled(statistic) else ""
+        return SideValues(
+            values, sums, cast(Distance, about.distance), about.neutral, SUITE_CASES, self.restarts, part, LEVEL
+        )
+
+    def interval(self, side: str, statistic: str) -> Interval | None:
+        """Return the interval of a side's mean: over restarts if they differ, else over the items of one model."""
+        models = self.measured[side]
+        values = np.asarray([[m.values[statistic] for m in group] for group in models], dtype=np.float64)
+        if self.restarts and float(np.ptp(values)) > 0:
+            return restart_interval(values.mean(axis=1))
+        return models[0][0].intervals[statistic] if float(np.ptp(values)) == 0 else None
 
 
 @dataclass(frozen=True)
@@ -412,10 +435,10 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
         left = "nothing of it is left" + ("" if now <= 0 else " with one of the seeds")
         why = left if lost else f"there is no ratio to {format_number(least[BEFORE])}"
         return _Part(TASK_LOST if lost else NO_VALUE, f"{moved}: {why}", budget={name: facts})
-    positive = {
-        side: values for side, values in figures.values.items() if least[side] > 0
-    }  # a control may have no ratio
-    ratio = as_ratios(replace(figures, values=positive), higher)
+    # A control may have no ratio.
+    positive = {side: values for side, values in figures.values.items() if least[side] > 0}
+    worse_side = np.positive if higher else np.negative  # of logarithms, whose differences are ratios
+    ratio = replace(figures, values=positive).mapped(np.log, log_sums, worse_side)
     difference = ratio.compare(AFTER, {BEFORE: 1.0})
     allowed = float(np.log1p(share) if higher else -np.log1p(-share) if share < 1 else np.inf)
     code = _verdict_on(difference, allowed + FLOAT_NOISE, strict=False)
@@ -447,6 +470,67 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
     return _Part(verdict, "" if verdict == REDUCED else text, lines, settled, budget={name: facts})
 
 
+def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
+    """Return a budget figure, whether higher is worse, and its source: what the recipe evaluates, or another statistic
+    of the suite.
+
+    Raises:
+        SettingError: neither has a figure of that name.
+        UndefinedError: the figure is undefined before or after.
+    """
+    run, others = case.run, [statistic for statistic in case.after.values if statistic != case.statistic]
+    evaluated: list[str] = []
+    if run.recipe is not None:
+        performances = _performances(run)
+        first = performances[AFTER][0][0]
+        evaluated = list(first)
+        if name in evaluated:
+            values = {
+                side: np.asarray([[figures[name].value for figures in group] for group in models])
+                for side, models in performances.items()
+            }
+            sums = {
+                side: [[figures[name].item_sums for figures in group] for group in models]
+                for side, models in performances.items()
+            }
+            figures = SideValues(values, sums, np.positive, 0.0, SUITE_CASES, case.restarts, level=LEVEL)
+            return figures, first[name].direction == "higher", ""
+    if name not in others or case.after.statistics[name].direction == "away":
+        of_recipe = (
+            f"the recipe evaluates {', '.join(evaluated)}" if evaluated else "the run has no recipe that evaluates"
+        )
+        raise SettingError(
+            f"budget figure {name!r} is not measured: {of_recipe}, and {case.after.suite} measures"
+            f" {', '.join(others) or 'nothing'} beside"
+        )
+    figures = case.values_of(name)
+    if not run.trained:
+        figures = replace(figures, values={side: v for side, v in figures.values.items() if side != CONTROL})
+    return figures, case.after.statistics[name].direction == "higher", f" of {case.after.suite}"
+
+
+def _performances(run: MitigationRun) -> dict[str, list[list[dict[str, Performance]]]]:
+    """Return the performance of each side on its task; a control is left out if it is not trained or its figures are
+    undefined.
+
+    Raises:
+        UndefinedError: the performance before or after is undefined.
+    """
+    performances = {}
+    for side in (BEFORE, AFTER, *((CONTROL,) if run.control and run.trained else ())):
+        try:
+            performances[side] = run.performance(side)
+        except UndefinedError as error:
+            if side != CONTROL:
+                raise UndefinedError(f"{side}: {error}") from error
+    return performances
+
+
+def share_of_log(log: float, higher: bool) -> float:
+    """Return how much worse a figure is, as a share of its value before, from the logarithm of the ratio."""
+    return float(np.expm1(log) if higher else -np.expm1(-log))
+
+
 def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object], reduced: bool) -> _Part:
     """Judge how much of a reduction is lost with a new head on the frozen encoder."""
     if not reduced:
@@ -461,37 +545,25 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
     figures = both.values_of(case.statistic)
     again = figures.returned(RETRAINED, AFTER, BEFORE)
     share, low, high = again.share, again.low, again.high
-    by_before = (figures.distance_of(_HEADS) - figures.distance_of(AFTER)) / (
-        figures.distance_of(BEFORE) - figures.distance_of(AFTER)
-    )
+    after, before, of_heads = (figures.distance_of(side) for side in (AFTER, BEFORE, _HEADS))
+    by_before = (of_heads - after) / (before - after)
     value = format_number(figures.value_of(RETRAINED))
-    comes = (
-        f"{format_share(share)} of the reduction comes back with a new head"
-        if share > 0
-        else "nothing comes back with a new head"
-    )
-    around = (
-        ""
-        if low is None or high is None
-        else f", one-sided 95 % bounds {format_share(low)} and {format_share(high)} over {again.difference.over}"
-    )
+    comes = f"{f'{format_share(share)} of the reduction' if share > 0 else 'nothing'} comes back with a new head"
+    around = shows = ""
+    if low is not None and high is not None:
+        around = f", one-sided 95 % bounds {format_share(low)} and {format_share(high)} over {again.difference.over}"
+    if by_before <= back:
+        shows = f", {format_share(max(0.0, by_before))} of the reduction: such a head shows no bias that is there"
     compression = compress(case.run, settings)
+    known = f"not known: {compression}"
+    if not isinstance(compression, str):
+        both_sides = " before, ".join(format_number(compression[side]) for side in (BEFORE, AFTER))
+        known = f"{both_sides} after (with the new head, too: the encoder is the same)"
     lines = [
-        f"  superficial: {comes} on the frozen encoder ({case.statistic} {value}{around}); more than "
-        f"{format_share(back)} would be superficial",
-        f"    before with a new head: {format_number(figures.value_of(_HEADS))}"
-        + (
-            ""
-            if by_before > back
-            else f", {format_share(max(0.0, by_before))} of the reduction: such a head shows no bias that is there"
-        ),
-        "    compression of gender: "
-        + (
-            f"not known: {compression}"
-            if isinstance(compression, str)
-            else f"{format_number(compression[BEFORE])} before, {format_number(compression[AFTER])} after (with the "
-            "new head, too: the encoder is the same)"
-        ),
+        f"  superficial: {comes} on the frozen encoder ({case.statistic} {value}{around}); more than"
+        f" {format_share(back)} would be superficial",
+        f"    before with a new head: {format_number(figures.value_of(_HEADS))}{shows}",
+        f"    compression of gender: {known}",
     ]
     facts = {
         "superficial": {
@@ -545,28 +617,97 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Judgeme
     )
 
 
-def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement]]) -> Measurement:
-    """Return the mean over seeds as one measurement, whose model is also named after the method."""
-    measurements = [measurement for (measurement,) in measured]
-    mean = measurements[0] if len(measurements) == 1 else combine_restarts(measurements, run.seeds)
-    method, recipe = run.what.get("method"), run.what.get("recipe")
-    if not isinstance(method, Mapping):
-        return mean
-    model = mean.model
-    if model == "model" and isinstance(recipe, Mapping):  # the folder of a training, which says nothing
-        model = recipe.get("recipe", model)
-    label = "" if run.tried is None else f", {run.tried.label}"
-    return replace(mean, model=f"{model} with {method['method']}{label}")
+def about_run(run: MitigationRun) -> list[Paragraph]:
+    """Return paragraphs on the trainings of a run and on the grid that it is of; none if there is neither."""
+    text = ""
+    if run.trained and len(run.seeds) == 1:
+        text = (
+            "once: one restart says little about others, which may differ by more; use three or more seeds to judge"
+            " over restarts"
+        )
+    elif run.trained:
+        fixed = len({model if isinstance(model, str) else id(model) for (model,) in run.models(BEFORE)}) == 1
+        text = f"{len(run.seeds)} times, seeds {', '.join(map(str, run.seeds))}"
+        text += "; before is one model for all of them" if fixed else ""
+    trained = [Paragraph("trained", text)] if text else []
+    if run.tried is None:
+        return trained
+    table = (Paragraph("", line, is_command=True) for line in run.tried.lines())
+    return [*trained, Paragraph("grid", run.tried.in_words()), *table]
 
 
-def _checked(by: float, back: float, overshoot: float, budget: Mapping[str, float] | None) -> dict[str, float]:
-    """Reject arguments that are out of range, and return the budget."""
-    check_setting("by", Annotated[float, Rule("a share, 0 to 1", minimum=0, maximum=1)], by)
-    for what, share in (("back", back), ("overshoot", overshoot)):
-        if share != np.inf:
-            check_setting(what, Annotated[float, Rule("a share, 0 or more", minimum=0)], share)
-    worse = Annotated[float, Rule("a share of 0 or more, as 0.05", minimum=0)]
-    return {
-        str(name): float(check_setting(f"the budget of {name!r}", worse, share))
-        for name, share in dict(budget or {}).items()
-    }
+def control_in_words(run: MitigationRun) -> str:
+    """Return what the control is, and how many models its mean is of."""
+    count = max(len(models) for models in run.models(CONTROL))
+    what = str(run.what.get("control", "given"))
+    return f"{what}, mean of {count}" + (" a seed" if len(run.seeds) > 1 else "") if count > 1 else what
+
+
+def share_in_words(reduction: Reduction, figures: SideValues) -> tuple[str, str]:
+    """Return a line on the share of the distance from neutral that is removed, and the same in a few words."""
+    excess, change = reduction.excess, f"  {change_in_words(reduction.share)}"
+    distance = f"distance from neutral {' -> '.join(format_number(figures.distance_of(s)) for s in (BEFORE, AFTER))}"
+    if not excess.items:
+        as_is = "" if np.isfinite(excess.high) else ", which decides nothing"
+        line = f"{change}, compared as it is, with no bound for others{as_is}: {excess.method}"
+        return line, f"{distance}, compared as it is"
+    low, high = (None if bound is None else format_share(bound) for bound in (reduction.low, reduction.high))
+    line = (
+        f"{change}: one-sided 95 % bounds of the share {low or 'no lower one'} and {high or 'no upper one'}, over"
+        f" {excess.over} ({excess.items} of them; {excess.method}); {distance}"
+    )
+    return line, f"{distance}; the share is {low or 'none'} to {high or 'none'} (95 %) over {excess.over}"
+
+
+def bounds_in_words(difference: Difference, low: str, high: str, over: str) -> str:
+    """Return the bounds of a difference, or of what is computed from it."""
+    if not difference.items:
+        return "as they are" if np.isfinite(difference.high) else "without bounds"
+    return f"one-sided 95 % bounds {low} and {high} over {over}"
+
+
+def _shares_in_words(low: float, high: float, difference: Difference) -> str:
+    over = f"{difference.items} {difference.over}"
+    return bounds_in_words(difference, format_share(low), format_share(high), over)
+
+
+def settled_by(difference: Difference, low: float | None) -> str:
+    """Return what would decide whether a difference is 0 or less, if its value stays the same.
+
+    ``low`` is the lower bound of the share that is removed: a smaller ``by`` would also decide.
+    """
+    if not np.isfinite(difference.high):
+        return _MORE_SEEDS if difference.over == "restarts" else "all cases of the suite (no limit)"
+    needed = items_to_decide(difference, 0.0) if difference.items else None
+    what = "seeds" if difference.over.startswith("restarts") else difference.over
+    more = f"more {what}" if needed is None else f"{approximate(needed)} {what}, if it stays where it is"
+    return more if low is None or low <= 0 else f"{more}; or by={np.floor(100 * low) / 100:g}"
+
+
+def intervals_in_words(bounds: Sequence[Interval | None]) -> str:
+    """Return the intervals before and after."""
+    before, after = [
+        "no interval"
+        if interval is None
+        else f"{format_number(interval.low, 3)} to {format_number(interval.high, 3)} over {interval.over}"
+        for interval in bounds
+    ]
+    return f" ({before}; {after})"
+
+
+def worse_in_words(worse: float) -> str:
+    """Return by which share a figure of the task is worse or better."""
+    return (
+        f"{format_share(abs(worse))} {'worse' if worse > 0 else 'better'}" if abs(worse) > FLOAT_NOISE else "unchanged"
+    )
+
+
+def change_in_words(share: float) -> str:
+    """Return the share of the distance from neutral that was removed, or added.
+
+    >>> change_in_words(0.25), change_in_words(-0.25)
+    ('reduced by 25 %', 'raised by 25 %')
+    """
+    if abs(share) <= FLOAT_NOISE:
+        return "unchanged"
+    return f"reduced by {format_share(share)}" if share > 0 else f"raised by {format_share(-share)}"
