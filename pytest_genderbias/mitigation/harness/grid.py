@@ -401,9 +401,7 @@ def search_plan(
         reasons = "; ".join(f"{point}: {why_out(point, plan.rule)}" for point in tried)
         raise SettingError(f"no point of the grid can be chosen by {plan.rule}: {reasons}; widen within, or the grid")
     run = run_of(plan.points[number], judging, controls)
-    searched = replace(
-        run, tried=TriedGrid(tuple(tried), plan.rule, number, choosing, judging), _workshop=(run._workshop, temporary)
-    )
+    searched = replace(run, tried=TriedGrid(tuple(tried), plan.rule, number, choosing, judging), _temporary=temporary)
     for other in runs:
         searched.take_figures_of(other)
     return searched

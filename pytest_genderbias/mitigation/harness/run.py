@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +105,7 @@ class MitigationRun:
     name: str = field(default="", repr=False)
     progress: bool | Progress = field(default=False, repr=False, compare=False)
     tried: TriedGrid | None = field(default=None, repr=False)
-    _workshop: object = field(default=None, repr=False, compare=False)  # keeps its temporary folder as long as the run
+    _temporary: object = field(default=None, repr=False, compare=False)  # a folder that lasts as long as the run
     # Not copied by dataclasses.replace: a run with another runner, recipe or name has other figures.
     _measurements: dict[object, Measurement] = field(default_factory=dict, init=False, repr=False, compare=False)
     _performances: dict[object, dict[str, Performance]] = field(
@@ -264,22 +264,36 @@ def mitigate(
     if controls is not None and controls < 0:
         raise SettingError(f"controls is a whole number of at least 0, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
-    workshop = _Workshop(runner, base, recipe, folder, progress)
+    temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="genderbias-")
+    home = Path(temporary.name if temporary is not None else folder or "")
+    home.mkdir(parents=True, exist_ok=True)
+    makes_task = recipe is not None and recipe.makes_task
+    rows = cache(recipe.rows) if recipe is not None else None  # read once
+
+    def make(applied: Method, seed: int) -> ModelOrSpec:
+        """Return the model of the recipe and a method, or what the method makes of the given model."""
+        if recipe is None or rows is None or not trains:
+            assert base is not None  # without a model there is a recipe that makes one
+            return applied.after(base, seed)
+        trained = _trained(recipe, applied, base, rows, seed, home, progress)
+        return applied.after(_opened(runner, trained), seed) if applied.changes("after") else trained
+
+    def models_of(seed: int) -> _ModelsOfSeed:
+        before = make(Method(), seed) if makes_task else base
+        assert before is not None
+        start = time.perf_counter()
+        after = make(method, seed)
+        seconds = time.perf_counter() - start
+        controls = _controls_of(method, seed, count, plain=trains and not makes_task)
+        return before, after, [make(control, seed) for control in controls], seconds
+
     try:
         with on_device(runner.models.settings.device):
-            made = [_models_of_seed(workshop, method, seed, count, trains) for seed in restarts]
+            before, after, control, seconds = zip(*map(models_of, restarts), strict=True)
     except UndefinedError as reason:
-        on = "" if base is None else f" on {base.name}"
-        raise SettingError(f"{method.settings()['method']} cannot be done{on}: {reason}") from reason
-    before, after, control, seconds = zip(*made, strict=True)
-    example = method.control(0)
-    otherwise = "the same recipe without the method" if trains else "none"
-    what = {
-        "method": method.settings(),
-        "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
-        "control": otherwise if example is None else example.control_in_words or example.name,
-        "controls": count if control[0] else 0,
-    }
+        done = "done" if base is None else f"done on {base.name}"
+        raise SettingError(f"{method.settings()['method']} cannot be {done}: {reason}") from reason
+    what = _described(method, recipe, trains, count if control[0] else 0)
     return MitigationRun(
         before,
         after,
@@ -289,85 +303,57 @@ def mitigate(
         trains,
         what,
         sum(seconds),
-        workshop.folder,
+        home,
         runner,
         name,
         progress,
-        _workshop=workshop,
+        _temporary=temporary,
     )
 
 
-def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, trains: bool) -> _ModelsOfSeed:
-    """Make the models of one seed."""
-    recipe = workshop.recipe
-    plain = Method()
-    makes_task = recipe is not None and recipe.makes_task
-    before: ModelOrSpec | None = workshop.make(plain, seed) if makes_task else workshop.base
-    assert before is not None  # without a model there is a recipe that makes one
-
-    def make(applied: Method) -> ModelOrSpec:
-        return workshop.make(applied, seed) if trains else applied.after(_opened(workshop.runner, before), seed)
-
-    start = time.perf_counter()
-    after = make(method)
-    seconds = time.perf_counter() - start
-    if count and method.control(0) is not None:
-        controls = [method.control(repeat + seed * count) or plain for repeat in range(count)]
-    else:
-        controls = [plain] if count and trains and not makes_task else []
-    return before, after, [make(control) for control in controls], seconds
+def _described(method: Method, recipe: Recipe | None, trains: bool, controls: int) -> dict[str, object]:
+    """Return method, recipe and control, with their settings, for tables and JSON."""
+    example, otherwise = method.control(0), "the same recipe without the method" if trains else "none"
+    return {
+        "method": method.settings(),
+        "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
+        "control": otherwise if example is None else example.control_in_words or example.name,
+        "controls": controls,
+    }
 
 
-class _Workshop:
-    """Makes models by a recipe and a method, each once, in a folder that keeps them."""
+def _controls_of(method: Method, seed: int, count: int, plain: bool) -> list[Method]:
+    """Return the controls of a seed; of a method that has none, the recipe without it where that is ``plain``."""
+    if method.control(0) is None:
+        return [Method()] if count and plain else []
+    return [method.control(repeat + seed * count) or Method() for repeat in range(count)]
 
-    def __init__(
-        self,
-        runner: Runner,
-        base: Model | None,
-        recipe: Recipe | None,
-        folder: str | Path | None,
-        progress: bool | Progress,
-    ) -> None:
-        self.runner, self.base, self.recipe, self.progress = runner, base, recipe, progress
-        if folder is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="genderbias-")  # goes with this object
-            folder = self._temporary.name
-        self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
 
-    @cached_property
-    def rows(self) -> list[Row]:
-        """The training data, read once."""
-        assert self.recipe is not None
-        return self.recipe.rows()
+def _trained(
+    recipe: Recipe,
+    method: Method,
+    base: Model | None,
+    rows: Callable[[], Sequence[Row]],
+    seed: int,
+    home: Path,
+    progress: bool | Progress,
+) -> str:
+    """Train, unless an equal training is in the folder, and return the folder of the model."""
+    used = method if method.trains else Method()
+    settings = used.settings()
+    key = {
+        "version": _VERSION,
+        "model": base and known_by(base),
+        "recipe": recipe.settings(),
+        "method": settings,
+        "seed": seed,
+    }
 
-    def make(self, method: Method, seed: int) -> ModelOrSpec:
-        """Return the model of the recipe and a method: a spec, or a model where the method changes it after the
-        training.
-        """
-        trained = self._trained(method, seed)
-        return method.after(_opened(self.runner, trained), seed) if method.changes("after") else trained
+    def train(folder: Path) -> Path:
+        return train_with(recipe, used, base, rows(), seed, folder, progress)
 
-    def _trained(self, method: Method, seed: int) -> str:
-        """Train, unless an equal training is in the folder, and return the folder of the model."""
-        recipe = self.recipe
-        assert recipe is not None
-        used = method if method.trains else Method()
-        settings = used.settings()
-        key = {
-            "version": _VERSION,
-            "model": self.base and known_by(self.base),
-            "recipe": recipe.settings(),
-            "method": settings,
-            "seed": seed,
-        }
-
-        def train(folder: Path) -> Path:
-            return train_with(recipe, used, self.base, self.rows, seed, folder, self.progress)
-
-        name = f"{recipe.name}-{settings['method']}-{seed}"
-        return str(kept_training(self.folder, name, key, train, indent=None) / "model")
+    name = f"{recipe.name}-{settings['method']}-{seed}"
+    return str(kept_training(home, name, key, train, indent=None) / "model")
 
 
 def kept_training(
