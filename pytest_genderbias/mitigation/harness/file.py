@@ -23,7 +23,7 @@ from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, search_plan, seeds_to_try
 from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
 from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
-from pytest_genderbias.mitigation.methods.base import Method, Together
+from pytest_genderbias.mitigation.methods.base import Method, parts_of, together
 from pytest_genderbias.mitigation.methods.registry import (
     METHODS,
     RECIPES,
@@ -242,15 +242,6 @@ class DeclaredReduction:
         return f"{self.name} is for {', '.join(self.mitigation.models or ())}, and the run has {', '.join(models)}"
 
 
-@dataclass(frozen=True)
-class PlannedReduction:
-    """One reduction on one model of a run; ``model`` is ``None`` if it needs no model, or is for none of the run."""
-
-    name: str
-    reduction: DeclaredReduction
-    model: str | None
-
-
 def read_mitigations(
     data: LocatedMap, data_folder: Path | None = None, load: LoadSuite = load_suite
 ) -> list[DeclaredReduction]:
@@ -276,17 +267,11 @@ def read_mitigations(
     return reductions
 
 
-def planned_reductions(
-    data: LocatedMap, data_folder: Path | None, load: LoadSuite, models: Sequence[str]
-) -> list[PlannedReduction]:
-    """Return the reductions of a file, planned for the models of a run; arguments as of the two functions that this
-    calls.
-    """
-    return list(plan_reductions(read_mitigations(data, data_folder, load), models))
-
-
-def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[str]) -> Iterator[PlannedReduction]:
-    """Yield a planned reduction for each reduction and model: first those that start from nothing, then model by model.
+def plan_reductions(
+    reductions: Sequence[DeclaredReduction], models: Sequence[str]
+) -> Iterator[tuple[str, DeclaredReduction, str | None]]:
+    """Yield the name of a test, a reduction and a model, for each reduction and model: first those that start from
+    nothing, then model by model. The model is ``None`` for a reduction that needs none, or is for none of the run.
 
     A reduction that is for none of the models is planned without a model: a run that left it out would pass in silence.
 
@@ -296,15 +281,15 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
     """
     for reduction in reductions:
         if not reduction.needs_model and reduction.mitigation.recipe is not None:
-            yield PlannedReduction(f"{reduction.name}:{reduction.mitigation.recipe.name}", reduction, None)
+            yield f"{reduction.name}:{reduction.mitigation.recipe.name}", reduction, None
     slots: Sequence[str | None] = models or (None,)
     for model in slots:
         for reduction in reductions:
             if reduction.mitigation.applies_to(model):
-                yield PlannedReduction(f"{reduction.name}:{model or NO_MODEL}", reduction, model)
+                yield f"{reduction.name}:{model or NO_MODEL}", reduction, model
     for reduction in reductions:
         if reduction.needs_model and not any(reduction.mitigation.applies_to(model) for model in slots):
-            yield PlannedReduction(f"{reduction.name}:{NO_MODEL}", reduction, None)
+            yield f"{reduction.name}:{NO_MODEL}", reduction, None
 
 
 def mitigation_schema(maker: Any) -> Schema:
@@ -332,7 +317,7 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
         settings = _known_settings(part, "method")
         with _located(part):
             parts.append(make_method(part["name"], **settings))
-    method = parts[0] if len(parts) == 1 else Together(tuple(parts))
+    method = together(parts)
     recipe, arguments = (None, {}) if entry.recipe is None else _make_recipe(_parts(at, "recipe")[0], data_folder)
     if recipe is None and method.trains:
         raise at.error_at("method", f"{method.name} takes part in a training: add a 'recipe'")
@@ -391,8 +376,7 @@ def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, lo
         "name": item.name,
     }
     of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.points)}"
-    method = mitigation.method
-    methods = "+".join(part.name for part in (method.methods if isinstance(method, Together) else (method,)))
+    methods = "+".join(part.name for part in parts_of(mitigation.method))
     label = item.name or f"{methods}{of_grid}.{subject.suite.name}"
     name = f"{label}.{subject.statistic}.by_{item.by:g}"
     arguments |= {key: vars(item)[key] for key in ("back", "overshoot") if vars(item)[key] is not None}

@@ -130,9 +130,9 @@ def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item
     settings = file.config.stash[SETTINGS]
     specs = {spec.name: spec for spec in settings.models}
     suites = bias_session(file.config).runner.suites
-    for plan in door("reductions on models")(data, settings.data, suites, list(specs)):
-        spec = None if plan.model is None else specs[plan.model]
-        yield ReductionItem.from_parent(file, name=plan.name, reduction=plan.reduction, spec=spec)
+    reductions = door("reductions of a file")(data, settings.data, suites)
+    for name, reduction, model in door("reductions on models")(reductions, list(specs)):
+        yield ReductionItem.from_parent(file, name=name, reduction=reduction, spec=specs.get(model))
 
 
 class ReductionItem(BiasItem):

@@ -77,15 +77,15 @@ def test_reductions_are_planned_for_the_models_of_a_run(tmp_path: Path) -> None:
     reductions = read(tmp_path)
     first = "wed+projection.nli-occupation.net_neutral.by_0.3"
     plans = list(plan_reductions(reductions, ["a", "b"]))
-    assert [plan.name for plan in plans] == [
+    assert [name for name, _, _ in plans] == [
         "short.aggregate_bias.by_0:lstm",
         f"{first}:a",
         f"{first}-2:a",
         "projection.lm-occupation.aggregate_bias.by_1:no-model",
     ]
-    assert [plan.model for plan in plans] == [None, "a", "a", None]
+    assert [model for _, _, model in plans] == [None, "a", "a", None]
     assert reductions[3].why_idle(["a", "b"]).endswith("is for c, and the run has a, b")
-    assert [plan.model for plan in plan_reductions(reductions, [])] == [None] * 4
+    assert [model for _, _, model in plan_reductions(reductions, [])] == [None] * 4
 
 
 def test_a_wrong_mitigation_names_file_and_line(tmp_path: Path) -> None:
