@@ -84,15 +84,28 @@ def iterative_scrub(
     Raises:
         UndefinedError: without classes: there is one group only, or a group of fewer than two texts. Such a class is
             ``left`` as it is.
-        SettingError: the numbers of texts, groups and classes differ; a setting is out of range; the texts have no
-            spaces between words.
+        SettingError: the numbers of texts, groups and classes differ; a setting is out of range, or no such limit; the
+            texts have no spaces between words.
 
     >>> texts = ["a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here"]
     >>> result = iterative_scrub(texts, "FFFMMM", rounds=1, words_per_group=1, min_texts=1, until_majority=False)
     >>> [list(words) for words in result.rounds[None].words[0].values()], result.texts[1], result.texts[5]
     ([['nurse'], ['coder']], 'a _, keen', '_ here')
     """
-    limit = IterativeScrubbing(**limits)
+    if of_rows := [name for name in ("by_class", "profession", "scrub_first") if name in limits]:
+        raise SettingError(
+            f"{of_rows[0]} is a setting of the method, which says what is scrubbed of rows; leave it out"
+        )
+    return _scrub_in_rounds(texts, groups, classes, IterativeScrubbing(**limits), seed)
+
+
+def _scrub_in_rounds(
+    texts: Sequence[Texts],
+    groups: Sequence[Hashable],
+    classes: Sequence[Hashable] | None,
+    limit: IterativeScrubbing,
+    seed: int,
+) -> IterativeScrub[Texts]:
     if len(groups) != len(texts) or (classes is not None and len(classes) != len(texts)):
         raise SettingError(f"expected one group, and one class if classes are used, for each of the {len(texts)} texts")
     counts, vocabulary = _count_words(texts)
@@ -317,15 +330,11 @@ class IterativeScrubbing(Method):
             classes = [cell_of(row, columns.label, i) for i, row in enumerate(rows)]
         scrubbed: list[Row] = Scrubbing().rows(rows, columns, seed) if self.scrub_first else list(rows)
         used = range(len(rows)) if self.profession is None else _rows_of(classes or (), self.profession)
-        result = iterative_scrub(
-            [texts_of(scrubbed[i], columns.texts, i) for i in used],
-            [groups[i] for i in used],
-            classes if self.by_class else None,
-            seed=seed,
-            **vars(self),
-        )
-        for i, texts in zip(used, result.texts, strict=True):
-            scrubbed[i] = {**scrubbed[i], **dict(zip(columns.texts, texts, strict=True))}
+        texts = [texts_of(scrubbed[i], columns.texts, i) for i in used]
+        of_class = classes if self.by_class else None
+        result = _scrub_in_rounds(texts, [groups[i] for i in used], of_class, self, seed)
+        for i, of_row in zip(used, result.texts, strict=True):
+            scrubbed[i] = {**scrubbed[i], **dict(zip(columns.texts, of_row, strict=True))}
         return scrubbed
 
 

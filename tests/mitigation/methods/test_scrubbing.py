@@ -262,6 +262,12 @@ def test_settings_that_cannot_be(wrong):
         iterative_scrub(["a", "b", "c", "d"], "FFMM", **wrong)
 
 
+@pytest.mark.parametrize("name", ["by_class", "profession", "scrub_first"])
+def test_what_the_method_does_with_rows_is_no_limit_of_texts(name):
+    with pytest.raises(SettingError, match=f"{name} is a setting of the method"):
+        iterative_scrub(["a", "b", "c", "d"], "FFMM", **{name: None})
+
+
 def test_columns_of_unequal_length():
     with pytest.raises(SettingError, match="each of the 2 texts"):
         iterative_scrub(["a", "b"], "F")
