@@ -38,8 +38,7 @@ from tabulate import tabulate
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.engines import ray_executor
 from pytest_genderbias.engines.ray_cluster import Cluster
-from pytest_genderbias.engines.ray_executor import RayExecutor
-from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
+from pytest_genderbias.engines.ray_executor import Failure, Loaded, RayExecutor, RayWorker, WantedModel
 from pytest_genderbias.errors import ExecutorError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings

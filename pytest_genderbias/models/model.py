@@ -214,6 +214,11 @@ class Model:
         return type(self.backend.network).__name__ if self.can(HIDDEN_STATES) else ""
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether the model computes on another device than the CPU."""
+        return str(self.details.get("device") or "cpu").partition(":")[0] != "cpu"
+
+    @property
     def width(self) -> int:
         """Size of the model's vectors: the hidden size of a network, or the dimensions of word vectors.
 

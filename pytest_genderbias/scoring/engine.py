@@ -219,8 +219,7 @@ def _window(query: Query, model: Model) -> int:
     """Return the number of cases in a window. It depends on the key only, so that a resumed run has the same
     batches.
     """
-    on_gpu = str(model.details.get("device") or "cpu").partition(":")[0] != "cpu"
-    return getattr(query, "window", WINDOW_ON_GPU if on_gpu else WINDOW)
+    return getattr(query, "window", WINDOW_ON_GPU if model.on_gpu else WINDOW)
 
 
 def _show(

@@ -11,10 +11,9 @@ import pytest
 from support.tiny_checkpoints import save_checkpoint, suite_space
 
 from pytest_genderbias import load_model
-from pytest_genderbias.engines import ray_cluster, ray_executor, ray_worker, served, vllm_engine
+from pytest_genderbias.engines import ray_cluster, ray_executor, served, vllm_engine
 from pytest_genderbias.engines.ray_cluster import Cluster, check_address
-from pytest_genderbias.engines.ray_executor import RayExecutor
-from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
+from pytest_genderbias.engines.ray_executor import Failure, Loaded, RayExecutor, RayWorker, WantedModel
 from pytest_genderbias.errors import ExecutorError, ModelError, ScoreError, SettingError, installing
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.objects import wrap
@@ -413,7 +412,7 @@ def test_errors_of_a_worker_travel():
         try:
             raise error
         except Exception as caught:
-            failure = ray_worker._failure(caught)
+            failure = ray_executor._failure(caught)
         again = ray_executor.raised(failure)
         assert type(again) is kind
         assert str(error) in str(again)

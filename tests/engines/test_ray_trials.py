@@ -12,7 +12,7 @@ from support.scripts import load_script
 from support.tiny_checkpoints import suite_space
 
 from pytest_genderbias.engines import ray_executor
-from pytest_genderbias.engines.ray_worker import WantedModel
+from pytest_genderbias.engines.ray_executor import WantedModel
 
 
 @pytest.fixture
