@@ -450,15 +450,15 @@ def _called(table: Table) -> str:
 
 CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
 
-#: Modules by the name of the kind; each has ``carry_out(settings, places)``.
+#: Modules and functions by the name of the kind: each takes ``(settings, places)``.
 KINDS: Mapping[str, str] = {
-    "agreement": "agreement",
-    "extremes": "extremes",
-    "growth": "growth",
-    "mitigation": "mitigation",
-    "paired-subspace": "paired_subspace",
-    "resilience": "resilience",
-    "scrubbed-words": "scrubbed_words",
+    "agreement": "agreement:carry_out",
+    "extremes": "extremes:carry_out",
+    "growth": "curves:carry_out_growth",
+    "mitigation": "mitigation:carry_out",
+    "paired-subspace": "paired_subspace:carry_out",
+    "resilience": "curves:carry_out_resilience",
+    "scrubbed-words": "scrubbed_words:carry_out",
 }
 FURTHER_SEEDS = ("agreement", "growth", "mitigation", "resilience")  #: kinds whose results take further seeds
 Tell = Callable[[str], object]
@@ -467,7 +467,8 @@ _PREFIX = "paper-"  #: begins the name of a result at the paper's scale
 
 def kind_named(name: str) -> CarryOut:
     """Return the function that carries out runs of a kind."""
-    carry_out: CarryOut = import_module(f"pytest_genderbias.papers.kinds.{KINDS[name]}").carry_out
+    module, _, function = KINDS[name].partition(":")
+    carry_out: CarryOut = vars(import_module(f"pytest_genderbias.papers.kinds.{module}"))[function]
     return carry_out
 
 
@@ -572,7 +573,7 @@ def extended(made: StoredRun, new: StoredRun, run: RunConfig, places: Places) ->
 
     The times are sums. In that of the processor, the wall time of a result without processor time counts.
     """
-    kind = import_module(f"pytest_genderbias.papers.kinds.{KINDS[run.kind]}")
+    kind = import_module(f"pytest_genderbias.papers.kinds.{KINDS[run.kind].partition(':')[0]}")
     outcome = getattr(kind, "with_further_seeds", with_further_seeds)(made, new, places)
     used = sum(part.processor_seconds or part.seconds for part in (made, new))
     return replace(

@@ -19,7 +19,7 @@ from pytest_genderbias.datasets.gold_pairs import read_inference
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import PaperConfig, RunConfig
 from pytest_genderbias.papers.kinds import Outcome
-from pytest_genderbias.papers.kinds.resilience import _figures_at
+from pytest_genderbias.papers.kinds.curves import _figures_at
 from pytest_genderbias.papers.places import (
     Places,
     StoredFigure,

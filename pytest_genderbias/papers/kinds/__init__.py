@@ -1,4 +1,4 @@
-"""The kinds of runs, one module each: ``carry_out`` takes settings and places, and returns figures by side, suite and
+"""The kinds of runs: the function of each takes settings and places, and returns figures by side, suite and
 statistic.
 """
 
