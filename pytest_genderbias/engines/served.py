@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -67,27 +67,8 @@ _TIMES_SMALL, _TIMES_LARGE = 20, 4  #: or how often the largest repeat noise, wh
 _ROUNDED_MEAN = 0.02  #: nats a token by which values may differ on average, where one of them did so in the proof
 
 
-@dataclass
-class KeptRows:
-    """Some rows of all measurements of a model, with their values, to be asked again later; later rows replace earlier
-    ones at random.
-    """
-
-    rows: list[tuple[tuple[int, ...], Values]] = field(default_factory=list)
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
-
-    def keep(self, rows: Sequence[tuple[tuple[int, ...], Values]]) -> None:
-        """Keep some rows."""
-        for row in rows:
-            if len(self.rows) < _KEPT:
-                self.rows.append(row)
-            else:
-                self.rows[int(self.rng.integers(_KEPT))] = row
-
-    def some(self) -> list[tuple[tuple[int, ...], Values]]:
-        """Return some of the rows, drawn at random."""
-        rows = list(self.rows)
-        return [rows[i] for i in self.rng.permutation(len(rows))[:_EARLIER]]
+#: A row of a measurement, with its values.
+KeptRow: TypeAlias = tuple[tuple[int, ...], Values]
 
 
 @dataclass
@@ -95,20 +76,13 @@ class MeasuredRows:
     """Asks a proved source for the rows of one question of a measurement, and proves them.
 
     Attributes:
-        source: what is asked.
-        proof: of the source. Only checks that it passed are made again.
-        tokenizer: the model's own tokenizer.
-        longest: most tokens in a prompt, or ``None``.
+        model: what is asked. Only checks that its source passed are made again, and some rows of this measurement are
+            kept with those of earlier ones.
         name: the model's name, for messages.
-        kept: rows of this measurement and earlier ones, to which some of these are added.
     """
 
-    source: PromptLogProbabilities
-    proof: Proof
-    tokenizer: PreTrainedTokenizerBase
-    longest: int | None
+    model: ServedModel
     name: str
-    kept: KeptRows
     _rng: np.random.Generator = field(default_factory=np.random.default_rng)  # of the system: no source knows it
     _lengths: set[int] = field(default_factory=set)
     _drawn: bool = False
@@ -116,7 +90,7 @@ class MeasuredRows:
     @property
     def where(self) -> str:
         """The question in words."""
-        return self.source.where
+        return self.model.source.where
 
     def ask(self, prompts: Sequence[Prompt]) -> list[PromptAnswer]:
         """Return the answer to each prompt, in their order.
@@ -127,35 +101,36 @@ class MeasuredRows:
             ScoreError: rows that were asked before have other values now.
         """
         rows = [list(map(int, prompt)) for prompt in prompts]
-        answers = self.source.ask(rows, LISTED)
+        model, checks = self.model, self.model.proof.checks
+        answers = model.source.ask(rows, LISTED)
         if not rows:
             return answers
-        asked = Asked(self.source, self.tokenizer, self.longest, rows, [], answers)
+        asked = Asked(model.source, model.tokenizer, model.max_length, rows, [], answers)
         said = (
             f"{self.name}: {self.where} gives no log-probabilities that can be used for rows of the suite, though it"
             " does for known texts:"
         )
-        for check in self.proof.checks:
+        for check in checks:
             if check in OF_ROWS:
                 refuse_failed(said, {check: OF_ROWS[check]}, asked)
-        if AGAIN in self.proof.checks:
+        if AGAIN in checks:
             refuse_failed(said, {AGAIN: self._again}, asked)
-        if not self._drawn and "draws" in self.proof.checks:
+        if not self._drawn and "draws" in checks:
             refuse_failed(said, {"draws": self._draws}, asked)
         self._drawn = True
         return answers
 
     def confirm_kept(self) -> None:
-        """Ask some rows again that were asked before.
+        """Ask some of the kept rows again, drawn at random.
 
         Raises:
             ScoreError: their values changed.
         """
-        some = self.kept.some()
-        if not some:
+        kept = list(self.model.kept)
+        if not kept:
             return
-        rows, before = zip(*some, strict=True)
-        if moved := self._moved(self.source.ask(self._continued(rows)), before):
+        rows, before = zip(*(kept[i] for i in self._rng.permutation(len(kept))[:_EARLIER]), strict=True)
+        if moved := self._moved(self.model.source.ask(self._continued(rows)), before):
             raise ScoreError(
                 f"{self.name} changed while it was measured: {self.where} gives other log-probabilities for rows that"
                 f" were measured before ({moved}), so that the scores may be of two models; nothing is kept of the last"
@@ -176,8 +151,8 @@ class MeasuredRows:
         picked = self._rng.permutation(list(dict.fromkeys([*new, *picked]))).tolist()
         alone = list(dict.fromkeys([*new, *picked[:_ALONE]]))
         ways = {
-            "alone": (alone, [self.source.ask([rows[i]])[0] for i in alone]),
-            "as the beginning of a longer text": (picked, self.source.ask(self._continued([rows[i] for i in picked]))),
+            "alone": (alone, [asked.source.ask([rows[i]])[0] for i in alone]),
+            "as the beginning of a longer text": (picked, asked.source.ask(self._continued([rows[i] for i in picked]))),
         }
         for way, (numbers, found) in ways.items():
             if moved := self._moved(found, [answers[i].log_probabilities for i in numbers]):
@@ -186,15 +161,25 @@ class MeasuredRows:
                     " on the length of its prompt, on what else was asked, or on how often"
                 )
         self.confirm_kept()
-        self.kept.keep([(tuple(rows[i]), answers[i].log_probabilities) for i in picked])
+        self._keep([(tuple(rows[i]), answers[i].log_probabilities) for i in picked])
         return None
+
+    def _keep(self, rows: Sequence[KeptRow]) -> None:
+        """Keep some rows, to be asked again later; where there are many, they replace earlier ones at random."""
+        kept = self.model.kept
+        for row in rows:
+            if len(kept) < _KEPT:
+                kept.append(row)
+            else:
+                kept[int(self._rng.integers(_KEPT))] = row
 
     def _continued(self, rows: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return the rows with tokens of other rows after them, one to sixty-four, as far as there is room."""
         known = np.concatenate([np.asarray(row) for row in rows])
         after = self._rng.choice(known, (len(rows), _MOST_AFTER)).tolist()
         lengths = self._rng.integers(1, _MOST_AFTER, len(rows), endpoint=True)
-        room = [_MOST_AFTER if self.longest is None else self.longest - len(row) for row in rows]
+        longest = self.model.max_length
+        room = [_MOST_AFTER if longest is None else longest - len(row) for row in rows]
         return [
             [*row, *end[: max(0, min(n, most))]] for row, end, n, most in zip(rows, after, lengths, room, strict=True)
         ]
@@ -206,8 +191,8 @@ class MeasuredRows:
         if np.isinf(moved).any():
             return "another number of them"
         # Rows are of other lengths than the texts of the proof, so noise differs: by twice the largest of the proof.
-        noise = self.proof.noise
-        mean = max(most_moved(self.proof.mean_noise), min(2 * noise, _ROUNDED_MEAN))
+        noise = self.model.proof.noise
+        mean = max(most_moved(self.model.proof.mean_noise), min(2 * noise, _ROUNDED_MEAN))
         most = max(_LEAST_MOST, min(_TIMES_SMALL * noise, max(_ROUNDED_MOST, _TIMES_LARGE * noise)))
         if not len(moved) or (moved.mean() <= mean and moved.max() <= most):
             return ""
@@ -253,13 +238,13 @@ class ServedModel(Tokenized):
     tokenizer: PreTrainedTokenizerBase = field(repr=False)
     max_length: int | None
     proof: Proof
-    kept: KeptRows = field(default_factory=KeptRows, repr=False, compare=False)
+    kept: list[KeptRow] = field(default_factory=list, repr=False, compare=False)
 
     def rows(self, name: str) -> MeasuredRows:
         """Return what asks for the rows of one question of a measurement, and proves them. ``name``: the model's
         name.
         """
-        return MeasuredRows(self.source, self.proof, self.tokenizer, self.max_length, name, self.kept)
+        return MeasuredRows(self, name)
 
     def confirm_unchanged(self, name: str) -> None:
         """Ask prompts of the proof and rows of measurements again.
