@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from pytest_genderbias.engines.served_client import ServedClient
-from pytest_genderbias.engines.served_draws import Draws, trouble_of_few_draws
 from pytest_genderbias.engines.served_proof import (
     AGAIN,
     LISTED,
@@ -27,10 +26,12 @@ from pytest_genderbias.engines.served_proof import (
     Proof,
     Values,
     differences,
+    draws_at,
     most_moved,
     open_places,
     prove,
     refuse_failed,
+    trouble_of_few_draws,
 )
 from pytest_genderbias.engines.transport import address_of
 from pytest_genderbias.errors import ModelError, ScoreError
@@ -209,19 +210,16 @@ class MeasuredRows:
         if not places:
             return None
         each = max(min(_MOST_AT_ONE, _READ // sum(k for _, k in places)), _LEAST_AT_ONE, _DRAWN // len(places))
-        written = asked.source.generate([asked.rows[i][:k] for i, k in places for _ in range(each)], 1, 1.0, None)
-        drawn = [[t for ids in written[at : at + each] for t in ids] for at in range(0, len(written), each)]
-        lists = [asked.answers[i].top[k] for i, k in places]
+        lists = [(asked.rows[i][:k], asked.answers[i].top[k]) for i, k in places]
+        count, draws = draws_at(asked, lists, each)
         end = asked.tokenizer.eos_token_id
-        expected = sum(each * (1 - float(np.exp(top.get(end, -np.inf)))) for top in lists)
-        if sum(map(len, drawn)) < expected / 2:
+        expected = sum(each * (1 - float(np.exp(top.get(end, -np.inf)))) for _, top in lists)
+        if count < expected / 2:
             return (
-                f"expected about {expected:.0f} tokens drawn after beginnings of rows, got {sum(map(len, drawn))}; the"
-                " lists cannot be compared with draws"
+                f"expected about {expected:.0f} tokens drawn after beginnings of rows, got {count}; the lists cannot be"
+                " compared with draws"
             )
-        return trouble_of_few_draws(
-            [Draws.of([[top] * len(tokens)], [tokens], LISTED, end) for top, tokens in zip(lists, drawn, strict=True)]
-        )
+        return trouble_of_few_draws(draws)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from pytest_genderbias.engines.served_draws import Draws, p_of_counts, trouble_of_counts, trouble_of_draws
+from pytest_genderbias.engines.served_proof import Draws, p_of_counts, trouble_of_counts, trouble_of_draws
 
 WORDS, LISTED, END = 50, 5, 0
 

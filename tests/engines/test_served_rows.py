@@ -15,8 +15,7 @@ from support.trained_causal import known_of, trained
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.engines.served_client import ServedClient
-from pytest_genderbias.engines.served_draws import Draws, trouble_of_few_draws
-from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError
+from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, Draws, UnprovenError, trouble_of_few_draws
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.objects import wrap_network
 
