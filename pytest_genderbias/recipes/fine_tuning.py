@@ -182,10 +182,7 @@ class InferenceTuning(FineTuning):
         return LABELS
 
     def _read(self, paths: Sequence[Path]) -> list[Row]:
-        rows: list[Row] = []
-        for pairs in map(read_inference, paths):
-            rows += [{"premise": first, "hypothesis": second, "label": label} for first, second, label in pairs]
-        return rows
+        return [_labelled(self.columns, pair) for path in paths for pair in read_inference(path)]
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return the share of pairs with a correct label; its units are blocks of consecutive pairs.
@@ -218,10 +215,7 @@ class SimilarityTuning(FineTuning):
         return ("similarity",)
 
     def _read(self, paths: Sequence[Path]) -> list[Row]:
-        rows: list[Row] = []
-        for pairs in map(read_similarity, paths):
-            rows += [{"sentence1": first, "sentence2": second, "label": score} for first, second, score in pairs]
-        return rows
+        return [_labelled(self.columns, pair) for path in paths for pair in read_similarity(path)]
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return Pearson's r of scores and gold scores; its units are blocks of consecutive pairs. Scores of an encoder
@@ -243,6 +237,11 @@ class SimilarityTuning(FineTuning):
 
     def _targets(self, network: PreTrainedModel, rows: Sequence[Row]) -> Sequence[float]:
         return [float(row["label"]) for row in rows]
+
+
+def _labelled(columns: Sequence[str], pair: tuple[str, str, str | float]) -> Row:
+    """Return a pair of texts with its label as a row."""
+    return dict(zip((*columns, "label"), pair, strict=True))
 
 
 @contextmanager

@@ -498,8 +498,7 @@ class MitigationRunner:
             SettingError: the spec holds ``{seed}``; or as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
             MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
-        applied = method if isinstance(method, Method) else resolve_method(method)
-        training = resolve_recipe(recipe, data) if isinstance(recipe, (str, Mapping)) else recipe
+        applied, training = resolve_method(method), resolve_recipe(recipe, data)
 
         def make(model: Model | None, name: str) -> MitigationRun:
             return mitigate(

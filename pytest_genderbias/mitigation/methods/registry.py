@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.base import Method, Together, together
+from pytest_genderbias.mitigation.methods.base import Method, together
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.text.printable import refuse_unknown_name
 from pytest_genderbias.text.schema import check_setting, field_hints
@@ -70,7 +70,7 @@ def make_method(name: str, **settings: object) -> Method:
     'one'
     """
     if " & " in name and not settings:
-        return Together(tuple(make_method(part) for part in name.split(" & ")))
+        return together([make_method(part) for part in name.split(" & ")])
     method: Method = _make("method", name, settings)
     return method
 

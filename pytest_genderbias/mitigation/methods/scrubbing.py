@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.words.grammar import begins_sentence
@@ -114,21 +114,19 @@ class Scrubbing(Method):
         return scrubbed
 
 
-@dataclass(frozen=True, eq=False)
-class _Lexicon:
-    forms: frozenset[str]
-    ordinary: frozenset[str]  #: names that are ordinary words at the beginning of a sentence
-    reach: int
+#: What is scrubbed, in each form; the names in it that are ordinary words at the beginning of a sentence; and the
+#: number of parts and joints of the longest compound.
+Lexicon: TypeAlias = tuple[frozenset[str], frozenset[str], int]
 
 
 @lru_cache(maxsize=32)
-def _lexicon(words: str | tuple[str, ...] | None, names: str | tuple[str, ...] | None) -> _Lexicon:
+def _lexicon(words: str | tuple[str, ...] | None, names: str | tuple[str, ...] | None) -> Lexicon:
     plain = {word.removesuffix(".") for word in _read_words(words)}
     forms = {form for word in plain for form, _ in written_forms(word, word)} | {w for w in plain if w != w.lower()}
     scrubbed_names = _read_words(names) - forms - ordinary_names("month")
     ordinary = scrubbed_names & ordinary_names("word")
     forms |= scrubbed_names | {name.upper() for name in scrubbed_names - ordinary}
-    return _Lexicon(frozenset(forms), ordinary, reach_of(forms))
+    return frozenset(forms), ordinary, reach_of(forms)
 
 
 def _read_words(source: str | tuple[str, ...] | None) -> frozenset[str]:
@@ -147,9 +145,9 @@ def _hashable(source: str | Iterable[str] | None) -> str | tuple[str, ...] | Non
     return source if source is None or isinstance(source, str) else tuple(source)
 
 
-def _scrubbed(text: str, lexicon: _Lexicon, own: str) -> list[tuple[int, int, str]]:
+def _scrubbed(text: str, lexicon: Lexicon, own: str) -> list[tuple[int, int, str]]:
     """Return (start, end, mask) for each word to scrub."""
-    forms, reach = lexicon.forms, lexicon.reach
+    forms, ordinary, reach = lexicon
     names = first_names(own) if own else ()
     own_forms = {form for name in names for form in (name, name.upper()) if form in normal_form(text)}
     if not own_forms <= forms:
@@ -157,7 +155,7 @@ def _scrubbed(text: str, lexicon: _Lexicon, own: str) -> list[tuple[int, int, st
     spans = []
     for start, end in find_words(text, forms, reach):
         written = normal_form(text[start:end])
-        if written in lexicon.ordinary and written not in own_forms and begins_sentence(text, start):
+        if written in ordinary and written not in own_forms and begins_sentence(text, start):
             continue
         spans.append((start, end + (written in _TITLES and text[end : end + 1] == "."), MASK))
     return spans
