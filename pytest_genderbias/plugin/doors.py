@@ -33,7 +33,7 @@ DOORS: Mapping[str, str] = {
     "contents of a history": "reports.history:read_history",
     "differences of an audit pack": "reports.audit:check_pack",
     "reductions of a file": "mitigation.harness.file:read_mitigations",
-    "reductions on models": "mitigation.harness.file:plan_reductions",
+    "reductions on models": "mitigation.harness.file:planned_reductions",
     "schema of gates": "reports.json_schema:gates_schema",
     "schema of mitigations": "mitigation.harness.file:mitigation_schema",
     "mitigations of a run": "mitigation.harness.file:MitigationRunner",

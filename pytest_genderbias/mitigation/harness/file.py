@@ -23,7 +23,7 @@ from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, search_plan, seeds_to_try
 from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
 from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
-from pytest_genderbias.mitigation.methods.base import Method, parts_of, together
+from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.mitigation.methods.registry import (
     METHODS,
     RECIPES,
@@ -267,6 +267,15 @@ def read_mitigations(
     return reductions
 
 
+def planned_reductions(
+    data: LocatedMap, data_folder: Path | None, load: LoadSuite, models: Sequence[str]
+) -> list[tuple[str, DeclaredReduction, str | None]]:
+    """Return the reductions of a file, planned for the models of a run; arguments as of the two functions that this
+    calls.
+    """
+    return list(plan_reductions(read_mitigations(data, data_folder, load), models))
+
+
 def plan_reductions(
     reductions: Sequence[DeclaredReduction], models: Sequence[str]
 ) -> Iterator[tuple[str, DeclaredReduction, str | None]]:
@@ -317,7 +326,7 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
         settings = _known_settings(part, "method")
         with _located(part):
             parts.append(make_method(part["name"], **settings))
-    method = together(parts)
+    method = parts[0] if len(parts) == 1 else Together(tuple(parts))
     recipe, arguments = (None, {}) if entry.recipe is None else _make_recipe(_parts(at, "recipe")[0], data_folder)
     if recipe is None and method.trains:
         raise at.error_at("method", f"{method.name} takes part in a training: add a 'recipe'")
@@ -376,7 +385,8 @@ def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, lo
         "name": item.name,
     }
     of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.points)}"
-    methods = "+".join(part.name for part in parts_of(mitigation.method))
+    method = mitigation.method
+    methods = "+".join(part.name for part in (method.methods if isinstance(method, Together) else (method,)))
     label = item.name or f"{methods}{of_grid}.{subject.suite.name}"
     name = f"{label}.{subject.statistic}.by_{item.by:g}"
     arguments |= {key: vars(item)[key] for key in ("back", "overshoot") if vars(item)[key] is not None}
@@ -498,7 +508,8 @@ class MitigationRunner:
             SettingError: the spec holds ``{seed}``; or as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
             MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
-        applied, training = resolve_method(method), resolve_recipe(recipe, data)
+        applied = method if isinstance(method, Method) else resolve_method(method)
+        training = resolve_recipe(recipe, data) if isinstance(recipe, (str, Mapping)) else recipe
 
         def make(model: Model | None, name: str) -> MitigationRun:
             return mitigate(

@@ -130,8 +130,7 @@ def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item
     settings = file.config.stash[SETTINGS]
     specs = {spec.name: spec for spec in settings.models}
     suites = bias_session(file.config).runner.suites
-    reductions = door("reductions of a file")(data, settings.data, suites)
-    for name, reduction, model in door("reductions on models")(reductions, list(specs)):
+    for name, reduction, model in door("reductions on models")(data, settings.data, suites, list(specs)):
         yield ReductionItem.from_parent(file, name=name, reduction=reduction, spec=specs.get(model))
 
 
