@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_genderbias.datasets.files import Row, column_names, place, read_name, read_rows, read_text, refuse_repeats
+from pytest_genderbias.datasets.files import Row, column_names, read_rows, refuse_repeats
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
@@ -111,10 +111,10 @@ def read_bbq(path: Path) -> BbqSet:
     category = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     questions, lines, left_out = [], [], 0
     rows = list(bbq_rows(path))
-    genders = _target_genders(path, rows) if category == _CROSSED else {}
+    genders = _target_genders(rows) if category == _CROSSED else {}
     for row in rows:
-        question = _published(path, row, category, genders)
-        lines.append((row[0], f"{category}-{read_name(path, row, 'example_id')}"))
+        question = _published(row, category, genders)
+        lines.append((row.line, f"{category}-{row.name('example_id')}"))
         if question is None:
             left_out += 1
         else:
@@ -125,40 +125,36 @@ def read_bbq(path: Path) -> BbqSet:
     return BbqSet(tuple(questions), left_out)
 
 
-def _target_genders(path: Path, rows: Sequence[Row]) -> dict[str, str]:
+def _target_genders(rows: Sequence[Row]) -> dict[str, str]:
     """Return by template the gender of the persons whom the stereotype is about."""
     votes: dict[str, list[str]] = {}
     for row in rows:
-        info, targets, _, _ = _persons(path, row, crossed=True)
+        info, targets, _, _ = _persons(row, crossed=True)
         if len(targets) == 1:
-            votes.setdefault(read_name(path, row, "question_index"), []).append(info[targets[0]][1])
+            votes.setdefault(row.name("question_index"), []).append(info[targets[0]][1])
     return {template: max(sorted(set(found)), key=found.count) for template, found in votes.items()}
 
 
-def _persons(
-    path: Path, row: Row, crossed: bool, gender: str = ""
-) -> tuple[list[list[str]], list[int], int, list[str]]:
+def _persons(row: Row, crossed: bool, gender: str = "") -> tuple[list[list[str]], list[int], int, list[str]]:
     """Return the groups of each option, the positions of the persons whom the stereotype is about, that of unknown, and
     the groups of the stereotype.
 
     Args:
-        path: the file.
-        row: its row.
+        row: of a file.
         crossed: whether persons have a race and a gender.
         gender: of the persons whom the stereotype is about; any if it is empty.
     """
-    where, cells = place(path, row[0]), row[1]
-    info = [list(map(_plain, _texts(where, cells["answer_info"], name, "answer_info"))) for name in OPTIONS]
+    info = [list(map(_plain, _texts(row, "answer_info", name))) for name in OPTIONS]
     unknown = [i for i, names in enumerate(info) if "unknown" in names]
     if len(unknown) != 1:
-        raise DataFileError(f"{where}: expected one option that is unknown in answer_info, got {len(unknown)}")
+        raise row.error(f"expected one option that is unknown in answer_info, got {len(unknown)}")
     if crossed:
-        labels = [cells["answer_info"][name][-1] for name in OPTIONS]
+        labels = [row.cells["answer_info"][name][-1] for name in OPTIONS]
         info = [
-            _race_and_gender(read_text(path, row, name), label) if i != unknown[0] else info[i]
+            _race_and_gender(row.text(name), label) if i != unknown[0] else info[i]
             for i, (name, label) in enumerate(zip(OPTIONS, labels, strict=True))
         ]
-    groups = _texts(where, cells["additional_metadata"], "stereotyped_groups", "additional_metadata")
+    groups = _texts(row, "additional_metadata", "stereotyped_groups")
     wanted = {_plain(group) for group in groups}
     targets = [
         i for i, names in enumerate(info) if i != unknown[0] and wanted & set(names) and (not gender or gender in names)
@@ -184,28 +180,25 @@ def _race_and_gender(answer: str, label: str) -> list[str]:
     return ["latino" if race == "latina" else race, _NOUNS[noun]]
 
 
-def _published(path: Path, row: Row, category: str, genders: Mapping[str, str]) -> BbqQuestion | None:
-    where, cells = place(path, row[0]), row[1]
-    template = read_name(path, row, "question_index")
+def _published(row: Row, category: str, genders: Mapping[str, str]) -> BbqQuestion | None:
+    template = row.name("question_index")
     gender = genders.get(template, "")
-    _, targets, unknown, groups = _persons(path, row, category == _CROSSED, gender)
-    label = cells["label"]
+    _, targets, unknown, groups = _persons(row, category == _CROSSED, gender)
+    label = row.cells["label"]
     if type(label) is not int or not 0 <= label < len(OPTIONS):
-        raise DataFileError(f"{where}: expected label 0, 1 or 2, got {brief(label)}")
-    polarity = _one_of(where, cells, "question_polarity", ("neg", "nonneg"))
-    condition = _one_of(where, cells, "context_condition", ("ambig", "disambig"))
+        raise row.error(f"expected label 0, 1 or 2, got {brief(label)}")
+    polarity = _one_of(row, "question_polarity", ("neg", "nonneg"))
+    condition = _one_of(row, "context_condition", ("ambig", "disambig"))
     if (condition == "ambig") != (label == unknown):
-        raise DataFileError(
-            f"{where}: expected unknown to be right in ambiguous contexts only, got label {label} in {condition}"
-        )
+        raise row.error(f"expected unknown to be right in ambiguous contexts only, got label {label} in {condition}")
     if len(targets) != 1:
         return None
-    first, second, third = (read_text(path, row, name) for name in OPTIONS)
+    first, second, third = (row.text(name) for name in OPTIONS)
     return BbqQuestion(
-        f"{category}-{read_name(path, row, 'example_id')}",
+        f"{category}-{row.name('example_id')}",
         template,
-        read_text(path, row, "context"),
-        read_text(path, row, "question"),
+        row.text("context"),
+        row.text("question"),
         (first, second, third),
         label,
         targets[0],
@@ -226,18 +219,19 @@ def _plain(group: str) -> str:
     return _GENDERS.get(letters, letters)
 
 
-def _texts(where: str, cell: object, name: str, column: str) -> list[str]:
+def _texts(row: Row, column: str, name: str) -> list[str]:
     """Return the texts that a mapping in a cell has under a name."""
+    cell = row.cells[column]
     texts = cell.get(name) if isinstance(cell, dict) else None
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise DataFileError(f"{where}: expected texts for {name} in {column}, got {brief(texts)}")
+        raise row.error(f"expected texts for {name} in {column}, got {brief(texts)}")
     return texts
 
 
-def _one_of(where: str, cells: Mapping[str, object], column: str, expected: Sequence[str]) -> str:
-    value = cells[column]
+def _one_of(row: Row, column: str, expected: Sequence[str]) -> str:
+    value = row.cells[column]
     if value not in expected:
-        raise DataFileError(f"{where}: expected {' or '.join(expected)} in column {column!r}, got {brief(value)}")
+        raise row.error(f"expected {' or '.join(expected)} in column {column!r}, got {brief(value)}")
     return str(value)
 
 
@@ -259,18 +253,18 @@ def make_bbq_gender(templates: Path, names: Path, seed: int = 0) -> BbqSet:
     """
     first_names: dict[str, list[str]] = {"F": [], "M": []}
     for row in read_rows(names, ("Name", "First_last", "gender")):
-        if row[1]["First_last"] == "first_only" and row[1]["gender"] in first_names:
-            first_names[row[1]["gender"]].append(read_text(names, row, "Name"))
+        if row.cells["First_last"] == "first_only" and row.cells["gender"] in first_names:
+            first_names[row.cells["gender"]].append(row.text("Name"))
     rng = np.random.default_rng(seed)
     questions: list[BbqQuestion] = []
     for row in read_rows(templates, _TEMPLATE):
-        for fill in _fills(templates, row, first_names, rng):
-            questions += _filled(templates, row, fill, len(questions), rng)
+        for fill in _fills(row, first_names, rng):
+            questions += _filled(row, fill, len(questions), rng)
     return BbqSet(tuple(questions))
 
 
 def _fills(
-    path: Path, row: Row, first_names: Mapping[str, list[str]], rng: np.random.Generator
+    row: Row, first_names: Mapping[str, list[str]], rng: np.random.Generator
 ) -> Iterator[dict[str, tuple[str, str]]]:
     """Yield what fills the slots of a template: by slot the word, and for a person the group."""
     cells = row[1]
@@ -278,8 +272,8 @@ def _fills(
     own = {slot: _words(text) for slot, text in _LIST.findall(cells["Names"])}
     if own or cells["Names"].strip():
         if own.keys() != set(_PERSONS):
-            raise DataFileError(
-                f"{place(path, row[0])}: expected the words of {' and '.join(_PERSONS)} in column 'Names', as NAME1:"
+            raise row.error(
+                f"expected the words of {' and '.join(_PERSONS)} in column 'Names', as NAME1:"
                 f" [wife]; NAME2: [husband], got {brief(cells['Names'])}"
             )
         persons = [{slot: (own[slot], cells[f"{slot}_info"]) for slot in _PERSONS}]
@@ -299,11 +293,9 @@ def _fills(
         choices = {**{slot: of for slot, (of, _) in pair.items()}, **lists}
         sizes = [len(of) for of in choices.values()]
         if not all(sizes):
-            raise DataFileError(f"{place(path, row[0])}: expected words for {', '.join(choices)}, got an empty list")
+            raise row.error(f"expected words for {', '.join(choices)}, got an empty list")
         if (total := prod(sizes)) > _MOST_FILLS:
-            raise DataFileError(
-                f"{place(path, row[0])}: expected lists with at most {_MOST_FILLS:,} fillings, got {total:,}"
-            )
+            raise row.error(f"expected lists with at most {_MOST_FILLS:,} fillings, got {total:,}")
         for number in rng.choice(total, size=min(FILLS, total), replace=False):
             at = np.unravel_index(int(number), sizes)
             yield {
@@ -317,38 +309,36 @@ def _words(text: str) -> list[str]:
 
 
 def _filled(
-    path: Path, row: Row, fill: Mapping[str, tuple[str, str]], count: int, rng: np.random.Generator
+    row: Row, fill: Mapping[str, tuple[str, str]], count: int, rng: np.random.Generator
 ) -> Iterator[BbqQuestion]:
     """Yield the four questions of a template that is filled."""
-    where, cells = place(path, row[0]), row[1]
+    cells = row.cells
 
     def text(column: str) -> str:
-        template = read_text(path, row, column)
+        template = row.text(column)
         missing = [slot for slot in _SLOT.findall(template) if slot not in fill]
         if missing:
-            raise DataFileError(f"{where}: no words for the slot {brief(missing[0])} of column {column!r}")
+            raise row.error(f"no words for the slot {brief(missing[0])} of column {column!r}")
         filled = " ".join(_SLOT.sub(lambda match: fill[match[1]][0], template).split())
         return filled[:1].upper() + filled[1:]
 
     try:
         groups = [str(group) for group in json.loads(cells["Known_stereotyped_groups"])]
     except (ValueError, TypeError):
-        raise DataFileError(
-            f"{where}: expected a list of groups, got {brief(cells['Known_stereotyped_groups'])}"
-        ) from None
+        raise row.error(f"expected a list of groups, got {brief(cells['Known_stereotyped_groups'])}") from None
     persons = [text(column) for column in ("Answer_negative", "Answer_non_negative")]
     slots = [(_SLOT.findall(cells[column]) or [""])[0] for column in ("Answer_negative", "Answer_non_negative")]
     wanted = {_plain(group) for group in groups}
     targets = [i for i, slot in enumerate(slots) if slot in fill and _plain(fill[slot][1]) in wanted]
     if len(targets) != 1:
-        raise DataFileError(f"{where}: expected one person of the groups {', '.join(groups)}, got {len(targets)}")
+        raise row.error(f"expected one person of the groups {', '.join(groups)}, got {len(targets)}")
     asked = {True: text("Question_negative_stereotype"), False: text("Question_non_negative")}
     contexts = {True: text("Ambiguous_Context")}
     contexts[False] = f"{contexts[True]} {text('Disambiguating_Context')}"
     options = (*persons, _UNKNOWN[int(rng.integers(len(_UNKNOWN)))])
     for number, (ambiguous, negative) in enumerate((a, n) for n in (True, False) for a in (True, False)):
         label = 2 if ambiguous else 0 if negative else 1
-        name, template = f"Gender_identity-made-{count + number}", read_name(path, row, "Q_id")
+        name, template = f"Gender_identity-made-{count + number}", row.name("Q_id")
         texts = contexts[ambiguous], asked[negative], (options[0], options[1], options[2])
         target, kind = targets[0], (negative, ambiguous, ", ".join(groups))
         yield BbqQuestion(name, template, *texts, label, target, 1 - target, *kind)
@@ -372,65 +362,62 @@ def bbq_rows(path: Path) -> Iterator[Row]:
         return
     columns = set(column_names(path))
     if "sample_id" in columns:
-        yield from (_korean(path, row) for row in read_rows(path, _KOREAN))
+        yield from (_korean(row) for row in read_rows(path, _KOREAN))
     elif "instance_id" in columns or "template_id" in columns:
         answers = (*(f"answer_info.{name}" for name in OPTIONS), "answer_info")
-        yield from (_spanish(path, row) for row in read_rows(path, _SPANISH, answers))
+        yield from (_spanish(row) for row in read_rows(path, _SPANISH, answers))
     elif "bias_targeted_groups" in columns:
         yield from _chinese(path)
     else:
         yield from read_rows(path, _PUBLISHED)
 
 
-def _row(line: int, cells: dict[str, object], **changes: object) -> Row:
-    return line, {**{name: cells.get(name) for name in _SHARED}, **changes}
+def _with(row: Row, **changes: object) -> Row:
+    return row._replace(cells={**{name: row.cells.get(name) for name in _SHARED}, **changes})
 
 
-def _literal(path: Path, row: Row, column: str) -> object:
+def _literal(row: Row, column: str) -> object:
     """Return a list that a cell of a table has as Python writes it, or a JSON value as it is."""
-    value = row[1].get(column)
+    value = row.cells.get(column)
     try:
         return ast.literal_eval(value) if isinstance(value, str) else value
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        where = place(path, row[0])
-        raise DataFileError(f"{where}: expected a list in column {column!r}, got {brief(value)}") from None
+        raise row.error(f"expected a list in column {column!r}, got {brief(value)}") from None
 
 
-def _number(path: Path, row: Row) -> object:
-    label = row[1]["label"]
+def _number(row: Row) -> object:
+    label = row.cells["label"]
     return int(label) if isinstance(label, str) and label in ("0", "1", "2") else label
 
 
-def _spanish(path: Path, row: Row) -> Row:
-    line, cells = row
-    info = cells.get("answer_info") or {name: _literal(path, row, f"answer_info.{name}") for name in OPTIONS}
-    return _row(
-        line,
-        cells,
+def _spanish(row: Row) -> Row:
+    cells = row.cells
+    info = cells.get("answer_info") or {name: _literal(row, f"answer_info.{name}") for name in OPTIONS}
+    return _with(
+        row,
         example_id=cells["instance_id"],
         question_index=cells["template_id"],
-        label=_number(path, row),
+        label=_number(row),
         answer_info=info,
-        additional_metadata={"stereotyped_groups": _literal(path, row, "stereotyped_groups")},
+        additional_metadata={"stereotyped_groups": _literal(row, "stereotyped_groups")},
     )
 
 
-def _korean(path: Path, row: Row) -> Row:
-    where = place(path, row[0])
-    name, biased, right = (read_text(path, row, column) for column in ("sample_id", "biased_answer", "answer"))
-    choices = _literal(path, row, "choices")
+def _korean(row: Row) -> Row:
+    name, biased, right = (row.text(column) for column in ("sample_id", "biased_answer", "answer"))
+    choices = _literal(row, "choices")
     *category, template, _, condition, side = ("", "", "", *name.split("-"))
     if not isinstance(choices, list) or len(choices) != 3 or not all(isinstance(text, str) for text in choices):
-        raise DataFileError(f"{where}: expected a list of three texts in column 'choices', got {brief(choices)}")
+        raise row.error(f"expected a list of three texts in column 'choices', got {brief(choices)}")
     if not {biased, right} <= set(choices) or choices.count(_UNKNOWN_IN_KOREAN) != 1 or biased == _UNKNOWN_IN_KOREAN:
-        raise DataFileError(f"{where}: expected answers among the choices, one of which is {_UNKNOWN_IN_KOREAN}")
+        raise row.error(f"expected answers among the choices, one of which is {_UNKNOWN_IN_KOREAN}")
     if condition not in ("amb", "dis") or side not in ("bsd", "cnt"):
-        raise DataFileError(f"{where}: expected a sample_id that ends as -amb-bsd or -dis-cnt, got {brief(name)}")
+        raise row.error(f"expected a sample_id that ends as -amb-bsd or -dis-cnt, got {brief(name)}")
     target = biased if side == "bsd" else next(text for text in choices if text not in (biased, _UNKNOWN_IN_KOREAN))
     groups = [["unknown" if text == _UNKNOWN_IN_KOREAN else text] for text in choices]
-    return _row(
-        row[0],
-        {**row[1], **dict(zip(OPTIONS, choices, strict=True))},
+    return _with(
+        row,
+        **dict(zip(OPTIONS, choices, strict=True)),
         example_id=name,
         question_index="-".join([*category, template.rstrip("ab")]).strip("-"),
         question_polarity="neg" if side == "bsd" else "nonneg",
@@ -443,21 +430,20 @@ def _korean(path: Path, row: Row) -> Row:
 
 def _chinese(path: Path) -> Iterator[Row]:
     for row in read_rows(path, _CHINESE):
-        line, cells = row
-        group, first, second = (read_text(path, row, name) for name in ("bias_targeted_groups", *OPTIONS[:2]))
+        cells = row.cells
+        group, first, second = (row.text(name) for name in ("bias_targeted_groups", *OPTIONS[:2]))
         condition = _CONDITIONS.get(str(cells["context_condition"]), cells["context_condition"])
         told = set(group) - _SUFFIXES
         persons = [
             [group if told & (set(own) - set(other)) else own] for own, other in ((first, second), (second, first))
         ]
-        yield _row(
-            line,
-            cells,
+        yield _with(
+            row,
             example_id=f"{condition}-{cells['example_id']}",
             question_index=cells["question_index"],
             question_polarity=str(cells["question_polarity"]).replace("_", ""),
             context_condition=condition,
-            label=_number(path, row),
+            label=_number(row),
             answer_info=dict(zip(OPTIONS, [*persons, ["unknown"]], strict=True)),
             additional_metadata={"stereotyped_groups": [group]},
         )

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import Row, column_names, place, read_name, read_rows, read_text, refuse_repeats
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.datasets.files import Row, column_names, read_rows, refuse_repeats
 from pytest_genderbias.text.printable import brief
 
 #: The group of each spelling of a gender; case is ignored.
@@ -77,29 +76,26 @@ def read_labelled(
     """
     rows, lines = [], []
     for number, row in enumerate(read_rows(path, (text, label, group), optional=("id", "name")), start=1):
-        name = row[1].get("name")
+        name = row.cells.get("name")
         rows.append(
             (
-                read_name(path, row, "id") if "id" in row[1] else str(number),
-                read_text(path, row, text),
-                _mapped(path, row, label, labels),
-                _mapped(path, row, group, groups),
+                row.name("id") if "id" in row.cells else str(number),
+                row.text(text),
+                _mapped(row, label, labels),
+                _mapped(row, group, groups),
                 "" if name is None else str(name),
             )
         )
-        lines.append(row[0])
+        lines.append(row.line)
     ids, texts, row_labels, row_groups, names = zip(*rows, strict=True)
     refuse_repeats(path, zip(lines, ids, strict=True))
     return LabelledTexts(ids, texts, row_labels, row_groups, names)
 
 
-def _mapped(path: Path, row: Row, column: str, names: Mapping[str, str] | None) -> str:
-    value = read_name(path, row, column)
+def _mapped(row: Row, column: str, names: Mapping[str, str] | None) -> str:
+    value = row.name(column)
     if names is None:
         return value
     if value.lower() not in names:
-        raise DataFileError(
-            f"{place(path, row[0])}: expected one of {', '.join(names)} in column {brief(column)}, got"
-            f" {brief(row[1][column])}"
-        )
+        raise row.error(f"expected one of {', '.join(names)} in column {brief(column)}, got {brief(row.cells[column])}")
     return names[value.lower()]

@@ -35,7 +35,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import Row, place, read_rows, read_text, refuse_repeats
+from pytest_genderbias.datasets.files import Row, place, read_rows, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, is_mention_of, words_of
 from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.text.normal_form import normal_form
@@ -88,12 +88,12 @@ def read_coreference_output(path: Path) -> CoreferenceOutput:
     sentences: list[tuple[int, str, SentenceOutput]] = []
     first: list[str] = []
     for row in read_rows(path, ("id",), optional=("sentence", *_ANSWERS)):
-        present = [key for key in _ANSWERS if key in row[1]]
+        present = [key for key in _ANSWERS if key in row.cells]
         first = first or present
         if not present or present != first:
             expected = " and ".join(first) if first else " or ".join(_ANSWERS)
-            raise DataFileError(f"{place(path, row[0])}: expected {expected}, got {' and '.join(present) or 'neither'}")
-        sentences.append((row[0], read_text(path, row, "id"), _read_sentence(path, row)))
+            raise row.error(f"expected {expected}, got {' and '.join(present) or 'neither'}")
+        sentences.append((row.line, row.text("id"), _read_sentence(row)))
     refuse_repeats(path, ((line, name) for line, name, _ in sentences))
     return CoreferenceOutput(path, {name: sentence for _, name, sentence in sentences})
 
@@ -165,52 +165,50 @@ def _refuse_other_text(path: Path, output: SentenceOutput, text: str) -> None:
             raise DataFileError(f"{where}: expected {brief(words)} at {list(span)}, got {brief(found)}")
 
 
-def _read_sentence(path: Path, row: Row) -> SentenceOutput:
-    line, cells = row
-    where = place(path, line)
-    sentence = cells.get("sentence")
+def _read_sentence(row: Row) -> SentenceOutput:
+    sentence = row.cells.get("sentence")
     if sentence is not None and not isinstance(sentence, str):
-        raise DataFileError(f"{where}: expected a text in 'sentence', got {brief(sentence)}")
+        raise row.error(f"expected a text in 'sentence', got {brief(sentence)}")
     words: dict[Span, str] = {}
-    clusters = tuple(_read_clusters(where, cells["clusters"], words)) if "clusters" in cells else None
-    scores = _read_scores(where, cells["pronoun_scores"], words) if "pronoun_scores" in cells else None
-    output = SentenceOutput(sentence, clusters, scores, words, line)
+    clusters = tuple(_read_clusters(row, words)) if "clusters" in row.cells else None
+    scores = _read_scores(row, words) if "pronoun_scores" in row.cells else None
+    output = SentenceOutput(sentence, clusters, scores, words, row.line)
     if sentence is not None:
-        _refuse_other_text(path, output, sentence)
+        _refuse_other_text(row.path, output, sentence)
     return output
 
 
-def _read_clusters(where: str, value: object, words: dict[Span, str]) -> Iterator[tuple[Span, ...]]:
+def _read_clusters(row: Row, words: dict[Span, str]) -> Iterator[tuple[Span, ...]]:
+    value = row.cells["clusters"]
     if not isinstance(value, list) or not all(isinstance(cluster, list) and cluster for cluster in value):
-        raise DataFileError(f"{where}: expected a list of clusters, each a list of mentions, got {brief(value)}")
+        raise row.error(f"expected a list of clusters, each a list of mentions, got {brief(value)}")
     seen: set[Span] = set()
     for cluster in value:
-        spans = tuple(_read_mention(where, mention, words) for mention in cluster)
+        spans = tuple(_read_mention(row, mention, words) for mention in cluster)
         for span in spans:
             if span in seen:
-                raise DataFileError(
-                    f"{where}: duplicate mention {list(span)} in the clusters; expected each mention once"
-                )
+                raise row.error(f"duplicate mention {list(span)} in the clusters; expected each mention once")
             seen.add(span)
         yield spans
 
 
-def _read_mention(where: str, value: object, words: dict[Span, str]) -> Span:
+def _read_mention(row: Row, value: object, words: dict[Span, str]) -> Span:
     if not isinstance(value, list) or len(value) not in (2, 3) or not all(type(end) is int for end in value[:2]):
-        raise DataFileError(f"{where}: expected a mention [start, end] or [start, end, words], got {brief(value)}")
+        raise row.error(f"expected a mention [start, end] or [start, end, words], got {brief(value)}")
     start, end, text = value[0], value[1], value[2] if len(value) == 3 else ""
     if not 0 <= start < end or not isinstance(text, str) or (text and len(text) != end - start):
-        raise DataFileError(f"{where}: expected a mention of as many characters as its words have, got {brief(value)}")
-    _note_words(where, (start, end), text, words)
+        raise row.error(f"expected a mention of as many characters as its words have, got {brief(value)}")
+    _note_words(row, (start, end), text, words)
     return start, end
 
 
-def _read_scores(where: str, value: object, words: dict[Span, str]) -> dict[Span, dict[Span, float]]:
+def _read_scores(row: Row, words: dict[Span, str]) -> dict[Span, dict[Span, float]]:
+    value = row.cells["pronoun_scores"]
     if not isinstance(value, dict) or not all(isinstance(scores, dict) for scores in value.values()):
-        raise DataFileError(f"{where}: expected 'pronoun_scores' by pronoun and candidate, got {brief(value)}")
+        raise row.error(f"expected 'pronoun_scores' by pronoun and candidate, got {brief(value)}")
     return {
-        _read_name(where, pronoun, words): {
-            _read_name(where, candidate, words): _read_score(where, candidate, score)
+        _read_name(row, pronoun, words): {
+            _read_name(row, candidate, words): _read_score(row, candidate, score)
             for candidate, score in scores.items()
             if candidate != _NO_CANDIDATE
         }
@@ -218,29 +216,27 @@ def _read_scores(where: str, value: object, words: dict[Span, str]) -> dict[Span
     }
 
 
-def _read_name(where: str, name: str, words: dict[Span, str]) -> Span:
+def _read_name(row: Row, name: str, words: dict[Span, str]) -> Span:
     text, at, start = name.rpartition("@")
     if not at or not text or not re.fullmatch(r"[0-9]{1,18}", start):
-        raise DataFileError(f"{where}: expected words@start, such as he@47, got {brief(name)}")
+        raise row.error(f"expected words@start, such as he@47, got {brief(name)}")
     span = int(start), int(start) + len(text)
-    _note_words(where, span, text, words)
+    _note_words(row, span, text, words)
     return span
 
 
-def _note_words(where: str, span: Span, text: str, words: dict[Span, str]) -> None:
+def _note_words(row: Row, span: Span, text: str, words: dict[Span, str]) -> None:
     known = words.setdefault(span, text)
     if known and text and known != text:
-        raise DataFileError(
-            f"{where}: the mention {list(span)} is {brief(known)} in one place and {brief(text)} in another"
-        )
+        raise row.error(f"the mention {list(span)} is {brief(known)} in one place and {brief(text)} in another")
     words[span] = known or text
 
 
-def _read_score(where: str, candidate: str, value: object) -> float:
+def _read_score(row: Row, candidate: str, value: object) -> float:
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, float))
         or not -sys.float_info.max <= value <= sys.float_info.max
     ):
-        raise DataFileError(f"{where}: expected a finite number as score of {brief(candidate)}, got {brief(value)}")
+        raise row.error(f"expected a finite number as score of {brief(candidate)}, got {brief(value)}")
     return float(value)

@@ -34,7 +34,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
+from pytest_genderbias.datasets.files import OnBroken, read_lines, read_objects, refuse
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.text.normal_form import NormalText, is_plain, normal_form, word_pattern
 from pytest_genderbias.text.plain_files import expand, is_regular, open_regular, open_unpacked, unreadable
@@ -310,17 +310,17 @@ def read_documents(path: Path, on_broken: OnBroken = refuse) -> Iterator[str | l
         DataFileError: the file cannot be read, or has no rows; a line is not a document and ``on_broken`` raises.
     """
     empty = True
-    for line, row in read_objects(path, on_broken=on_broken):
+    for row in read_objects(path, on_broken=on_broken):
         empty = False
-        text, sentences = row.get("text"), row.get("sentences")
+        text, sentences = row.cells.get("text"), row.cells.get("sentences")
         if isinstance(text, str):
             yield text
         elif isinstance(sentences, list) and all(map(_is_sentence, sentences)):
             yield sentences
         else:
-            present = [name for name in ("text", "sentences") if name in row]
-            error = DataFileError(
-                f"{place(path, line)}: expected a document with 'text' (a text) or 'sentences' (a list of tokenised "
+            present = [name for name in ("text", "sentences") if name in row.cells]
+            error = row.error(
+                f"expected a document with 'text' (a text) or 'sentences' (a list of tokenised "
                 f"sentences), got {', '.join(present) or 'neither'}"
             )
             on_broken(error)

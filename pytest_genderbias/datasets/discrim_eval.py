@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import read_name, read_rows, read_text
+from pytest_genderbias.datasets.files import read_rows
 from pytest_genderbias.errors import DataFileError
 
 ATTRIBUTES = ("age", "gender", "race")
@@ -43,11 +43,11 @@ def read_discrim_eval(path: Path, by: str, groups: Sequence[str]) -> FilledDecis
     known: dict[str, dict[str, dict[tuple[str, ...], str]]] = {}
     seen: Counter[tuple[str, ...]] = Counter()
     for row in read_rows(path, (_TEXT, _QUESTION, *ATTRIBUTES)):
-        question, group, *rest = kind = tuple(read_name(path, row, name) for name in (_QUESTION, by, *others))
+        question, group, *rest = kind = tuple(row.name(name) for name in (_QUESTION, by, *others))
         if group in groups:
             seen[kind] += 1  # of several persons of one kind the first is like the first of another group
             person = (*rest, str(seen[kind]))
-            known.setdefault(question, {}).setdefault(group, {})[person] = read_text(path, row, _TEXT)
+            known.setdefault(question, {}).setdefault(group, {})[person] = row.text(_TEXT)
     found = {group for by_group in known.values() for group in by_group}
     if lacking := [group for group in groups if group not in found]:
         raise DataFileError(f"{path}: expected rows with each {by} of {', '.join(groups)}, got none with {lacking[0]}")

@@ -9,20 +9,58 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_genderbias.errors import DataFileError, SettingError, installing
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.plain_files import MOST_RATIO, MOST_UNPACKED, not_utf8, open_regular, parse_json, raw_lines
 from pytest_genderbias.text.printable import brief, brief_list
 
-#: The line number of a row, and its cells by column.
-Row = tuple[int, dict[str, Any]]
 #: Receives the error of an unreadable line. If it does not raise, the line is skipped.
 OnBroken = Callable[[DataFileError], object]
 
 _ESCAPED, _HALF = re.compile(r"\\u[dD]"), re.compile("[\ud800-\udfff]")  #: Lone surrogates, which UTF-8 cannot encode.
 _LARGEST_FIELD = min(sys.maxsize, 2**31 - 1)  # a C long, which has 32 bits on some systems
+
+
+class Row(NamedTuple):
+    """A row of a table: its line, its cells by column, and the file that it is from."""
+
+    line: int
+    cells: dict[str, Any]
+    path: Path
+
+    def text(self, column: str) -> str:
+        """Return the text of a cell, without white space around it.
+
+        Raises:
+            DataFileError: the cell is empty or not a text.
+
+        >>> Row(3, {"sentence": " He sings. "}, Path("a.tsv")).text("sentence")
+        'He sings.'
+        """
+        value = self.cells[column]
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"expected a text in column {brief(column)}, got {brief(value)}")
+        return value.strip()
+
+    def name(self, column: str) -> str:
+        """Return a label, a group or an id: a cell that is a text or a whole number, as text in its normal form.
+
+        Raises:
+            DataFileError: the cell is neither.
+
+        >>> Row(3, {"label": 7}, Path("a.jsonl")).name("label")
+        '7'
+        """
+        value = self.cells[column]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return normal_form(self.text(column)).strip()
+
+    def error(self, message: str) -> DataFileError:
+        """Return the error of something wrong in the row, which names file and line."""
+        return DataFileError(f"{place(self.path, self.line)}: {message}")
 
 
 def refuse(error: DataFileError) -> None:
@@ -57,7 +95,7 @@ def read_lines(path: Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, 
 
 
 def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Iterator[Row]:
-    r"""Yield the rows of a table as (line, cells by column), with the requested columns only.
+    r"""Yield the rows of a table, with the requested columns only.
 
     The suffix of the file is its format: ``.jsonl``, ``.csv``, ``.tsv`` (each also with ``.gz``) or ``.parquet``.
     A TSV file has no quoting: a cell contains no tab and no line end, and quotation marks are text, as in GAP. Cells of
@@ -81,15 +119,15 @@ def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "bios.csv")
     ...     _ = path.write_text('text,job\n"Ann, born 1950, paints.",painter\n')
-    ...     list(read_rows(path, ["text", "job"], optional=["name"]))
-    [(2, {'text': 'Ann, born 1950, paints.', 'job': 'painter'})]
+    ...     [row.cells for row in read_rows(path, ["text", "job"], optional=["name"])]
+    [{'text': 'Ann, born 1950, paints.', 'job': 'painter'}]
     """
     empty = True
     wanted = (*columns, *optional)
-    for line, row in _reader_of(path)(path, columns):
+    for line, cells, _ in _reader_of(path)(path, columns):
         empty = False
-        spelled = _spellings(wanted, row)
-        yield line, {column: row[spelled[column]] for column in wanted if column in spelled}
+        spelled = _spellings(wanted, cells)
+        yield Row(line, {column: cells[spelled[column]] for column in wanted if column in spelled}, path)
     if empty:
         raise DataFileError(f"{path}: the file has no rows")
 
@@ -100,40 +138,9 @@ def column_names(path: Path) -> tuple[str, ...]:
     Raises:
         DataFileError: as :func:`read_rows`.
     """
-    for _, row in _reader_of(path)(path, ()):
-        return tuple(normal_form(name).strip() for name in row)
+    for row in _reader_of(path)(path, ()):
+        return tuple(normal_form(name).strip() for name in row.cells)
     raise DataFileError(f"{path}: the file has no rows")
-
-
-def read_text(path: Path, row: Row, column: str) -> str:
-    """Return the text of a cell in a row from :func:`read_rows`, without white space around it.
-
-    Raises:
-        DataFileError: the cell is empty or not a text.
-
-    >>> read_text(Path("a.tsv"), (3, {"sentence": " He sings. "}), "sentence")
-    'He sings.'
-    """
-    line, cells = row
-    value = cells[column]
-    if not isinstance(value, str) or not value.strip():
-        raise DataFileError(f"{place(path, line)}: expected a text in column {brief(column)}, got {brief(value)}")
-    return value.strip()
-
-
-def read_name(path: Path, row: Row, column: str) -> str:
-    """Return a label, a group or an id: a cell that is a text or a whole number, as text in its normal form.
-
-    Raises:
-        DataFileError: the cell is neither.
-
-    >>> read_name(Path("a.jsonl"), (3, {"label": 7}), "label")
-    '7'
-    """
-    value = row[1][column]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return normal_form(read_text(path, row, column)).strip()
 
 
 def refuse_repeats(path: Path, ids: Iterable[tuple[int, str]], what: str = "id") -> None:
@@ -193,7 +200,7 @@ def read_objects(path: Path, columns: Sequence[str] = (), on_broken: OnBroken = 
         except DataFileError as error:
             on_broken(error)
         else:
-            yield number, row
+            yield Row(number, row, path)
 
 
 def _object(path: Path, number: int, text: str) -> dict[str, Any]:
@@ -258,7 +265,7 @@ def _rows_below_header(path: Path, columns: Sequence[str], records: Iterator[tup
     for line, cells in records:
         if len(cells) != len(header):
             raise DataFileError(f"{path}:{line}: expected {len(header)} cells as in line {first}, got {len(cells)}")
-        yield line, dict(zip(header, cells, strict=True))
+        yield Row(line, dict(zip(header, cells, strict=True)), path)
 
 
 def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -271,7 +278,7 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     try:
         with open_regular(path) as stream, parquet.ParquetFile(stream) as file:
             _require_columns(path, 1, columns, file.schema_arrow.names)
-            yield from enumerate(_parquet_cells(path, file), start=1)
+            yield from (Row(number, cells, path) for number, cells in enumerate(_parquet_cells(path, file), start=1))
     except (OSError, ValueError, OverflowError, importlib.import_module("pyarrow").ArrowException) as error:
         if isinstance(error, DataFileError):
             raise

@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import Row, place, read_rows, read_text, refuse_repeats
+from pytest_genderbias.datasets.files import Row, read_rows, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, gender_of_pronoun, words_of
-from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 
@@ -35,38 +34,31 @@ def read_gap(path: Path) -> tuple[GapExample, ...]:
             the position of its word; an unknown pronoun; a label other than TRUE and FALSE; a duplicate id.
     """
     rows = list(read_rows(path, _COLUMNS))
-    refuse_repeats(path, ((row[0], row[1]["ID"]) for row in rows))
-    return tuple(_read_example(path, row) for row in rows)
+    refuse_repeats(path, ((row.line, row.cells["ID"]) for row in rows))
+    return tuple(_read_example(row) for row in rows)
 
 
-def _read_example(path: Path, row: Row) -> GapExample:
-    text = row[1]["Text"]
-    pronoun, a, b = (_read_span(path, row, text, column) for column in ("Pronoun", "A", "B"))
+def _read_example(row: Row) -> GapExample:
+    text = row.cells["Text"]
+    pronoun, a, b = (_read_span(row, text, column) for column in ("Pronoun", "A", "B"))
     gender = gender_of_pronoun(words_of(text, pronoun))
     if gender is None:
-        raise DataFileError(
-            f"{place(path, row[0])}: expected a third-person pronoun in column 'Pronoun', got"
-            f" {brief(row[1]['Pronoun'])}"
-        )
-    labels = (_read_label(path, row, "A-coref"), _read_label(path, row, "B-coref"))
-    return GapExample(read_text(path, row, "ID"), text, pronoun, gender, (a, b), labels)
+        raise row.error(f"expected a third-person pronoun in column 'Pronoun', got {brief(row.cells['Pronoun'])}")
+    labels = (_read_label(row, "A-coref"), _read_label(row, "B-coref"))
+    return GapExample(row.text("ID"), text, pronoun, gender, (a, b), labels)
 
 
-def _read_span(path: Path, row: Row, text: str, column: str) -> Span:
-    word, offset = read_text(path, row, column), read_text(path, row, f"{column}-offset")
+def _read_span(row: Row, text: str, column: str) -> Span:
+    word, offset = row.text(column), row.text(f"{column}-offset")
     start = int(offset) if re.fullmatch(r"[0-9]{1,18}", offset) else -1
     if start < 0 or normal_form(text[start : start + len(word)]) != normal_form(word):
         got = repr(text[start : start + len(word)]) if start >= 0 else "no such character"
-        raise DataFileError(
-            f"{place(path, row[0])}: expected {brief(word)} ({column}) at character {offset} of the text, got {got}"
-        )
+        raise row.error(f"expected {brief(word)} ({column}) at character {offset} of the text, got {got}")
     return start, start + len(word)
 
 
-def _read_label(path: Path, row: Row, column: str) -> bool:
-    label = read_text(path, row, column).upper()
+def _read_label(row: Row, column: str) -> bool:
+    label = row.text(column).upper()
     if label not in ("TRUE", "FALSE"):
-        raise DataFileError(
-            f"{place(path, row[0])}: expected TRUE or FALSE in column {brief(column)}, got {brief(row[1][column])}"
-        )
+        raise row.error(f"expected TRUE or FALSE in column {brief(column)}, got {brief(row.cells[column])}")
     return label == "TRUE"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import Row, column_names, place, read_lines, read_rows, read_text
+from pytest_genderbias.datasets.files import Row, column_names, place, read_lines, read_rows
 from pytest_genderbias.datasets.mentions import FORMS
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import normal_form
@@ -42,19 +42,17 @@ def read_inference(path: Path) -> list[tuple[str, str, str]]:
     columns = _OFFICIAL if "gold_label" in column_names(path) else _PLAIN
     premise, hypothesis, gold = columns
     pairs, unlabelled = [], 0
-    for line, row in read_rows(path, columns):
-        value = str(row[gold])
+    for row in read_rows(path, columns):
+        value = str(row.cells[gold])
         if value in _UNLABELLED:
             unlabelled += 1
             continue
         if value not in _BY_VALUE:
-            raise DataFileError(
-                f"{place(path, line)}: expected one of {', '.join(LABELS)}, 0, 1, 2, or - for none, in column"
-                f" {brief(gold)}, got {brief(row[gold])}"
+            raise row.error(
+                f"expected one of {', '.join(LABELS)}, 0, 1, 2, or - for none, in column {brief(gold)}, got"
+                f" {brief(row.cells[gold])}"
             )
-        pairs.append(
-            (read_text(path, (line, row), premise), read_text(path, (line, row), hypothesis), _BY_VALUE[value])
-        )
+        pairs.append((row.text(premise), row.text(hypothesis), _BY_VALUE[value]))
     if not pairs:
         raise DataFileError(f"{path}: none of the {unlabelled} pairs has a label")
     return pairs
@@ -69,10 +67,7 @@ def read_similarity(path: Path) -> list[tuple[str, str, float]]:
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a score that is not a number from 0 to 5.
     """
-    return [
-        (read_text(path, row, "sentence1"), read_text(path, row, "sentence2"), _score(path, row))
-        for row in _rows(path, (*_COLUMNS, "score"))
-    ]
+    return [(row.text("sentence1"), row.text("sentence2"), _score(row)) for row in _rows(path, (*_COLUMNS, "score"))]
 
 
 def read_sentences(path: Path) -> tuple[str, ...]:
@@ -82,7 +77,7 @@ def read_sentences(path: Path) -> tuple[str, ...]:
     Raises:
         DataFileError: as :func:`read_similarity`.
     """
-    return tuple(read_text(path, row, column) for row in _rows(path, _COLUMNS) for column in _COLUMNS)
+    return tuple(row.text(column) for row in _rows(path, _COLUMNS) for column in _COLUMNS)
 
 
 def sts_templates(sentences: Iterable[str]) -> tuple[str, ...]:
@@ -133,17 +128,16 @@ def _official_rows(path: Path) -> Iterator[Row]:
                 f"{place(path, line)}: expected at least {len(_OFFICIAL_COLUMNS)} cells separated by tabs "
                 f"({', '.join(_OFFICIAL_COLUMNS)}), got {len(cells)}"
             )
-        yield line, dict(zip(_OFFICIAL_COLUMNS, cells, strict=False))
+        yield Row(line, dict(zip(_OFFICIAL_COLUMNS, cells, strict=False)), path)
     if not line:
         raise DataFileError(f"{path}: the file has no rows")
 
 
-def _score(path: Path, row: Row) -> float:
-    line, cells = row
+def _score(row: Row) -> float:
     try:
-        score = float(cells["score"])
+        score = float(row.cells["score"])
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not 0 <= score <= 5:
-        raise DataFileError(f"{place(path, line)}: expected a score from 0 to 5, got {brief(cells['score'])}")
+        raise row.error(f"expected a score from 0 to 5, got {brief(row.cells['score'])}")
     return score

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import place, read_name, read_rows, read_text
+from pytest_genderbias.datasets.files import Row, read_rows
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.printable import brief
 
@@ -31,17 +31,17 @@ def read_honest(path: Path, groups: Sequence[str]) -> tuple[tuple[tuple[str, ...
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a sentence does not end in the blank;
             the groups have not as many rows, or their k-th rows are of two types.
     """
-    of: dict[str, list[tuple[int, tuple[str, ...], str]]] = {group: [] for group in groups}
+    of: dict[str, list[tuple[Row, tuple[str, ...], str]]] = {group: [] for group in groups}
     for row in read_rows(path, (_TEMPLATE, _GROUP, *_ALIKE)):
-        if (group := read_name(path, row, _GROUP)) in of:
-            before, blank, after = read_text(path, row, _TEMPLATE).partition(_BLANK)
+        if (group := row.name(_GROUP)) in of:
+            before, blank, after = row.text(_TEMPLATE).partition(_BLANK)
             text = " ".join(before.split())
             if not (text and blank) or after.strip(" ."):
-                raise DataFileError(
-                    f"{place(path, row[0])}: expected a sentence that ends in {_BLANK}, got"
-                    f" {brief(row[1][_TEMPLATE])}; a text is continued at its end"
+                raise row.error(
+                    f"expected a sentence that ends in {_BLANK}, got"
+                    f" {brief(row.cells[_TEMPLATE])}; a text is continued at its end"
                 )
-            of[group].append((row[0], tuple(read_name(path, row, name) for name in _ALIKE), text))
+            of[group].append((row, tuple(row.name(name) for name in _ALIKE), text))
     counts = {group: len(rows) for group, rows in of.items()}
     if len(set(counts.values())) > 1 or not all(counts.values()):
         raise DataFileError(
@@ -50,11 +50,10 @@ def read_honest(path: Path, groups: Sequence[str]) -> tuple[tuple[tuple[str, ...
         )
     found: dict[str, tuple[str, ...]] = {}
     for rows in zip(*of.values(), strict=True):
-        (line, alike, first), *others = rows
+        (row, alike, first), *others = rows
         if strange := [other for other in others if other[1] != alike]:
-            raise DataFileError(
-                f"{place(path, strange[0][0])}: expected a row of {' '.join(alike)}, as line {line} is, got"
-                f" {' '.join(strange[0][1])}"
+            raise strange[0][0].error(
+                f"expected a row of {' '.join(alike)}, as line {row.line} is, got {' '.join(strange[0][1])}"
             )
         texts = [first, *(text for *_, text in others)]
         if len(set(texts)) == len(texts):
@@ -76,10 +75,10 @@ def read_hurtlex(path: Path, level: str) -> tuple[str, ...]:
     """
     words: dict[str, None] = {}
     for row in read_rows(path, ("lemma", "level")):
-        if (of := read_name(path, row, "level")) not in _LEVELS:
-            raise DataFileError(f"{place(path, row[0])}: expected the level {' or '.join(_LEVELS)}, got {brief(of)}")
+        if (of := row.name("level")) not in _LEVELS:
+            raise row.error(f"expected the level {' or '.join(_LEVELS)}, got {brief(of)}")
         if level in (of, _LEVELS[-1]):
-            words[read_text(path, row, "lemma")] = None
+            words[row.text("lemma")] = None
     if not words:
         raise DataFileError(f"{path}: expected words of the level {level}, got none")
     return tuple(words)

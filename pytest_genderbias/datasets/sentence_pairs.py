@@ -15,9 +15,7 @@ from pytest_genderbias.datasets.files import (
     place,
     read_json,
     read_lines,
-    read_name,
     read_rows,
-    read_text,
     refuse_repeats,
 )
 from pytest_genderbias.errors import DataFileError
@@ -67,12 +65,12 @@ def read_crows_pairs(path: Path) -> tuple[SentencePair, ...]:
     """
     pairs = []
     for number, row in enumerate(read_rows(path, ("sent_more", "sent_less", "stereo_antistereo", "bias_type"), ("",))):
-        direction = row[1]["stereo_antistereo"]
+        direction = row.cells["stereo_antistereo"]
         if direction not in ("stereo", "antistereo"):
-            raise DataFileError(f"{place(path, row[0])}: expected stereo or antistereo, got {brief(direction)}")
-        more, less = read_text(path, row, "sent_more"), read_text(path, row, "sent_less")
-        name = read_name(path, row, "") if "" in row[1] else str(number)  # the first column has no name
-        pairs.append((row[0], SentencePair(name, more, less, read_text(path, row, "bias_type"), direction=direction)))
+            raise row.error(f"expected stereo or antistereo, got {brief(direction)}")
+        more, less = row.text("sent_more"), row.text("sent_less")
+        name = row.name("") if "" in row.cells else str(number)  # the first column has no name
+        pairs.append((row.line, SentencePair(name, more, less, row.text("bias_type"), direction=direction)))
     return _each_once(path, pairs)
 
 
@@ -87,7 +85,7 @@ def read_stereoset(path: Path) -> tuple[SentencePair, ...]:
             and one anti-stereotype; a duplicate id.
     """
     rows = _official_stereoset(path) if ".json" in path.suffixes else list(read_rows(path, _STEREOSET))
-    return _each_once(path, [(row[0], _stereoset_pair(path, row)) for row in rows])
+    return _each_once(path, [(row.line, _stereoset_pair(row)) for row in rows])
 
 
 def read_bec_pro(path: Path) -> tuple[SentencePair, ...]:
@@ -103,16 +101,16 @@ def read_bec_pro(path: Path) -> tuple[SentencePair, ...]:
     """
     sides: dict[tuple[str, str, str, str], dict[str, Row]] = {}
     for row in read_rows(path, ("Sentence", "Template", "Person", "Gender", *_BEC_GROUP)):
-        profession, group = (read_text(path, row, column) for column in _BEC_GROUP)
-        key = (profession, _bec_person(path, row), read_text(path, row, "Template"), group)
-        gender = row[1]["Gender"]
+        profession, group = (row.text(column) for column in _BEC_GROUP)
+        key = (profession, _bec_person(row), row.text("Template"), group)
+        gender = row.cells["Gender"]
         if gender in sides.setdefault(key, {}):
-            raise DataFileError(
-                f"{place(path, row[0])}: duplicate of line {sides[key][gender][0]}: {' / '.join(key)} ({gender}); "
-                "expected each sentence once"
+            raise row.error(
+                f"duplicate of line {sides[key][gender].line}: {' / '.join(key)} ({gender}); expected each sentence"
+                " once"
             )
         sides[key][gender] = row
-    return tuple(_bec_pair(path, key, rows) for key, rows in sides.items())
+    return tuple(_bec_pair(key, rows) for key, rows in sides.items())
 
 
 def read_own_pairs(path: Path) -> tuple[SentencePair, ...]:
@@ -132,10 +130,10 @@ def read_own_pairs(path: Path) -> tuple[SentencePair, ...]:
     pairs = []
     rows = read_rows(path, ("stereotypical", "anti_stereotypical"), optional=("id", "group"))
     for number, row in enumerate(rows, start=1):
-        more, less = read_text(path, row, "stereotypical"), read_text(path, row, "anti_stereotypical")
-        group = read_name(path, row, "group") if "group" in row[1] else "all"
-        name = read_name(path, row, "id") if "id" in row[1] else str(number)
-        pairs.append((row[0], SentencePair(name, more, less, group)))
+        more, less = row.text("stereotypical"), row.text("anti_stereotypical")
+        group = row.name("group") if "group" in row.cells else "all"
+        name = row.name("id") if "id" in row.cells else str(number)
+        pairs.append((row.line, SentencePair(name, more, less, group)))
     return _each_once(path, pairs)
 
 
@@ -177,10 +175,10 @@ def read_eurogest(path: Path) -> tuple[SentencePair, ...]:
 
 def _eurogest_pair(path: Path, line: int, cells: list[str], texts: list[str], language: str) -> SentencePair:
     """Return the pair of a row in a language."""
-    row = (line, dict(zip(_FORMS, texts, strict=True)))
-    man, woman = (read_text(path, row, form) for form in _FORMS)
+    row = Row(line, dict(zip(_FORMS, texts, strict=True)), path)
+    man, woman = (row.text(form) for form in _FORMS)
     if (stereotype := cells[-1].strip()) not in _OF_WOMEN:
-        raise DataFileError(f"{place(path, line)}: expected a stereotype from 1 to 16, got {brief(stereotype)}")
+        raise row.error(f"expected a stereotype from 1 to 16, got {brief(stereotype)}")
     more, less = (woman, man) if _OF_WOMEN[stereotype] else (man, woman)
     return SentencePair(f"{language} {cells[0]}", more, less, language, direction=stereotype)
 
@@ -207,45 +205,44 @@ def _official_stereoset(path: Path) -> list[Row]:
     for number, entry in enumerate(entries, start=1):
         if not isinstance(entry, dict) or not set(_STEREOSET) <= set(entry):
             raise DataFileError(f"{path}: entry {number} has not all of {', '.join(_STEREOSET)}")
-    return list(enumerate(entries, start=1))
+    return [Row(number, entry, path) for number, entry in enumerate(entries, start=1)]
 
 
-def _stereoset_pair(path: Path, row: Row) -> SentencePair:
+def _stereoset_pair(row: Row) -> SentencePair:
     sentences: dict[str, list[object]] = {kind: [] for kind in _KINDS}
-    for sentence in row[1]["sentences"] if isinstance(row[1]["sentences"], list) else ():
+    for sentence in row.cells["sentences"] if isinstance(row.cells["sentences"], list) else ():
         if isinstance(sentence, dict) and sentence.get("gold_label") in _KINDS:
             sentences[sentence["gold_label"]].append(sentence.get("sentence"))
     for kind, of_kind in sentences.items():
         if len(of_kind) != 1:
-            raise DataFileError(
-                f"{place(path, row[0])}: expected one sentence with gold_label {brief(kind)} in entry"
-                f" {brief(row[1]['id'])}, got {len(of_kind)}"
+            raise row.error(
+                f"expected one sentence with gold_label {brief(kind)} in entry"
+                f" {brief(row.cells['id'])}, got {len(of_kind)}"
             )
-    texts = {kind: of_kind[0] for kind, of_kind in sentences.items()}
-    more, less = (read_text(path, (row[0], texts), kind) for kind in _KINDS)
-    return SentencePair(read_name(path, row, "id"), more, less, read_text(path, row, "bias_type"))
+    texts = row._replace(cells={kind: of_kind[0] for kind, of_kind in sentences.items()})
+    more, less = map(texts.text, _KINDS)
+    return SentencePair(row.name("id"), more, less, row.text("bias_type"))
 
 
-def _bec_person(path: Path, row: Row) -> str:
+def _bec_person(row: Row) -> str:
     """Return the male person of the pair to which the person of a sentence belongs."""
-    gender, person = row[1]["Gender"], normal_form(read_text(path, row, "Person")).lower().split()[-1]
+    gender, person = row.cells["Gender"], normal_form(row.text("Person")).lower().split()[-1]
     by_gender = {"male": {male: male for male in BEC_PERSONS}, "female": {f: m for m, f in BEC_PERSONS.items()}}
     if gender not in by_gender or person not in by_gender[gender]:
         pairs = ", ".join(f"{male} - {female}" for male, female in BEC_PERSONS.items())
-        raise DataFileError(
-            f"{place(path, row[0])}: expected a person ({pairs}) and its gender, got {brief(row[1]['Person'])},"
-            f" {brief(gender)}"
+        raise row.error(
+            f"expected a person ({pairs}) and its gender, got {brief(row.cells['Person'])}, {brief(gender)}"
         )
     return by_gender[gender][person]
 
 
-def _bec_pair(path: Path, key: tuple[str, str, str, str], rows: Mapping[str, Row]) -> SentencePair:
-    group, line = key[-1], next(iter(rows.values()))[0]
+def _bec_pair(key: tuple[str, str, str, str], rows: Mapping[str, Row]) -> SentencePair:
+    group, first = key[-1], next(iter(rows.values()))
     if len(rows) < 2:
-        raise DataFileError(f"{place(path, line)}: no sentence of the other gender: {' / '.join(key)}")
+        raise first.error(f"no sentence of the other gender: {' / '.join(key)}")
     if group not in ("male", "female", "balanced"):
-        raise DataFileError(f"{place(path, line)}: expected Prof_Gender male, female or balanced, got {brief(group)}")
-    sentences = {gender: read_text(path, row, "Sentence") for gender, row in rows.items()}
+        raise first.error(f"expected Prof_Gender male, female or balanced, got {brief(group)}")
+    sentences = {gender: row.text("Sentence") for gender, row in rows.items()}
     more, less = ("female", "male") if group == "female" else ("male", "female")
     stereotypical = None if group == "balanced" else True
     return SentencePair(" / ".join(key[:-1]), sentences[more], sentences[less], group, stereotypical)

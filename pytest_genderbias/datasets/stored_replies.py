@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.files import Row, place, read_rows, read_text, refuse_repeats
+from pytest_genderbias.datasets.files import Row, read_rows, refuse_repeats
 from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.printable import brief
@@ -129,11 +129,8 @@ def read_stored_replies(path: Path) -> StoredReplies:
         DataFileError: a row has another form, an id is there twice or is none of a question, or questions have
             different numbers of replies. One message counts what is wrong of a kind.
     """
-    rows = [
-        (line, *_row(path, (line, cells)))
-        for line, cells in read_rows(path, (), optional=("id", "custom_id", *KEYS, "error"))
-    ]
-    names = [name for _, name, _ in rows]
+    rows = [_row(row) for row in read_rows(path, (), optional=("id", "custom_id", *KEYS, "error"))]
+    names = [name for name, _ in rows]
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise DataFileError(
@@ -145,27 +142,27 @@ def read_stored_replies(path: Path) -> StoredReplies:
             f"{path}: {len(strange):,} of {len(names):,} ids are none that genderbias questions writes, the first being"
             f" {brief(strange[0])}; expected NAME-NUMBER-DIGEST, as in decisions-scenarios-7-12ab34cd"
         )
-    replies = {name: texts for _, name, texts in rows if texts is not None}
+    replies = {name: texts for name, texts in rows if texts is not None}
     sizes = Counter(map(len, replies.values()))
     if len(sizes) > 1:
         some = ", ".join(f"{size} of {count:,} questions" for size, count in sizes.most_common())
         raise DataFileError(f"{path}: expected equally many replies to each question, got {some}")
-    failed = frozenset(name for _, name, texts in rows if texts is None)
+    failed = frozenset(name for name, texts in rows if texts is None)
     return StoredReplies(path, replies, next(iter(sizes), 1), failed)
 
 
-def _row(path: Path, row: Row) -> tuple[str, tuple[str, ...] | None]:
+def _row(row: Row) -> tuple[str, tuple[str, ...] | None]:
     """Return the id and the replies of a row; ``None`` for a request that failed."""
-    line, cells = row
+    cells = row.cells
     name = cells.get("id") if "custom_id" not in cells else cells["custom_id"]
     if not isinstance(name, str) or not name.strip():
-        raise DataFileError(f"{place(path, line)}: expected a text in 'id' (or 'custom_id'), got {brief(name)}")
+        raise row.error(f"expected a text in 'id' (or 'custom_id'), got {brief(name)}")
     try:
         return name.strip(), _texts(cells)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError):
-        raise DataFileError(
-            f"{place(path, line)}: expected a text in 'reply', a list of texts in 'replies', or the result of a batch"
-            f" in 'response' or 'result', got {brief({key: cells.get(key) for key in KEYS if key in cells})}"
+        raise row.error(
+            "expected a text in 'reply', a list of texts in 'replies', or the result of a batch in 'response' or"
+            f" 'result', got {brief({key: cells.get(key) for key in KEYS if key in cells})}"
         ) from None
 
 
@@ -221,7 +218,7 @@ def read_stored_answers(path: Path) -> StoredAnswers:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an answer that is no text; a duplicate
             id.
     """
-    rows = [(row[0], read_text(path, row, "id"), _answer(path, row)) for row in read_rows(path, ("id", "answer"))]
+    rows = [(row.line, row.text("id"), _answer(row)) for row in read_rows(path, ("id", "answer"))]
     refuse_repeats(path, ((line, name) for line, name, _ in rows))
     return StoredAnswers(path, {name: answer for _, name, answer in rows})
 
@@ -257,9 +254,9 @@ def picked_options(stored: StoredAnswers, questions: Iterable[tuple[str, Sequenc
     )
 
 
-def _answer(path: Path, row: Row) -> str:
-    answer = row[1]["answer"]
-    return "" if isinstance(answer, str) and not answer.strip() else read_text(path, row, "answer")
+def _answer(row: Row) -> str:
+    answer = row.cells["answer"]
+    return "" if isinstance(answer, str) and not answer.strip() else row.text("answer")
 
 
 def _compared(text: str) -> str:

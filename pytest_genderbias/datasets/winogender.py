@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import Row, column_names, place, read_rows, read_text, refuse_repeats
+from pytest_genderbias.datasets.files import Row, column_names, read_rows, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, find_words, pronoun_genders, with_determiner
-from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -29,8 +28,7 @@ class WinogenderSentence:
 
     ``id`` is the sentid of the data set, such as ``nurse.patient.1.female.txt``: occupation, participant, answer,
     gender. ``answer`` is the person to whom the pronoun refers: 0 the occupation, 1 the participant. ``names`` are the
-    words of the two, in this order. ``variant`` is ``someone`` if that word replaces the participant, otherwise
-    ``participant``. ``women_share`` is the percentage of women in the occupation, from the list
+    words of the two, in this order. ``women_share`` is the percentage of women in the occupation, from the list
     ``winogender-occupations``.
     """
 
@@ -42,7 +40,6 @@ class WinogenderSentence:
     gender: str
     answer: int
     names: tuple[str, str]
-    variant: str
     women_share: float
 
 
@@ -62,61 +59,51 @@ def read_winogender(path: Path) -> tuple[WinogenderSentence, ...]:
     rows = read_rows(path, _TEMPLATES if templates else _SENTENCES)
     sentences = []
     for row in rows:
-        where = place(path, row[0])
-        pairs = (
-            _fill_template(path, row)
-            if templates
-            else [(read_text(path, row, "sentid"), read_text(path, row, "sentence"))]
-        )
-        sentences += [(row[0], _read_sentence(where, sentid, text)) for sentid, text in pairs]
+        pairs = _fill_template(row) if templates else [(row.text("sentid"), row.text("sentence"))]
+        sentences += [(row.line, _read_sentence(row, sentid, text)) for sentid, text in pairs]
     refuse_repeats(path, ((line, sentence.id) for line, sentence in sentences), "sentid")
     return tuple(sentence for _, sentence in sentences)
 
 
-def _read_sentence(where: str, sentid: str, text: str) -> WinogenderSentence:
+def _read_sentence(row: Row, sentid: str, text: str) -> WinogenderSentence:
     parts = _ID.fullmatch(sentid)
     if parts is None:
-        raise DataFileError(
-            f"{where}: expected a sentid such as nurse.patient.1.female.txt (occupation, participant, answer 0 or 1,"
+        raise row.error(
+            f"expected a sentid such as nurse.patient.1.female.txt (occupation, participant, answer 0 or 1,"
             f" gender {', '.join(GENDERS)}), got {brief(sentid)}"
         )
     occupation, participant, answer, gender = parts.groups()
     if occupation not in _women_shares():
-        raise DataFileError(
-            f"{where}: expected an occupation of the list winogender-occupations, got {brief(occupation)}"
-        )
+        raise row.error(f"expected an occupation of the list winogender-occupations, got {brief(occupation)}")
     pronouns = find_words(text, [form for form, g in pronoun_genders().items() if g == gender])
     if len(pronouns) != 1:
-        raise DataFileError(f"{where}: expected one {gender} pronoun in {brief(text)}, got {len(pronouns)}")
+        raise row.error(f"expected one {gender} pronoun in {brief(text)}, got {len(pronouns)}")
     return WinogenderSentence(
         sentid,
         text,
-        _find_person(where, text, occupation),
-        _find_person(where, text, participant),
+        _find_person(row, text, occupation),
+        _find_person(row, text, participant),
         pronouns[0],
         gender,
         int(answer),
         (occupation, participant),
-        "someone" if participant == "someone" else "participant",
         _women_shares()[occupation],
     )
 
 
-def _find_person(where: str, text: str, word: str) -> Span:
+def _find_person(row: Row, text: str, word: str) -> Span:
     mentions = find_words(text, [word])
     if not mentions:
-        raise DataFileError(f"{where}: expected {brief(word)} in the sentence, got {brief(text)}")
+        raise row.error(f"expected {brief(word)} in the sentence, got {brief(text)}")
     return with_determiner(text, mentions[0])
 
 
-def _fill_template(path: Path, row: Row) -> Iterator[tuple[str, str]]:
+def _fill_template(row: Row) -> Iterator[tuple[str, str]]:
     """Yield the sentids and texts of the six sentences of a template."""
-    occupation, participant, answer, template = (read_text(path, row, column) for column in _TEMPLATES)
+    occupation, participant, answer, template = (row.text(column) for column in _TEMPLATES)
     for slot in ("$OCCUPATION", "$PARTICIPANT"):
         if slot not in template:
-            raise DataFileError(
-                f"{place(path, row[0])}: expected the slot {slot} in the template, got {brief(template)}"
-            )
+            raise row.error(f"expected the slot {slot} in the template, got {brief(template)}")
     filled = template.replace("$OCCUPATION", occupation)
     someone = re.sub(r"\b(?:the|an?) \$PARTICIPANT", "someone", filled)
     someone = re.sub(r"\b(?:The|An?) \$PARTICIPANT", "Someone", someone)

@@ -89,8 +89,8 @@ def read_results(path: Path) -> list[Mapping[str, Any]]:
     if path.suffix == ".json":
         return _document(path, read_json(path, read_whole(path, _MOST)))
     if ".jsonl" in path.suffixes:
-        return [row for _, row in read_objects(path)]
-    return [row for _, row in read_rows(path, column_names(path))]
+        return [row.cells for row in read_objects(path)]
+    return [row.cells for row in read_rows(path, column_names(path))]
 
 
 def _document(path: Path, content: object) -> list[Mapping[str, Any]]:

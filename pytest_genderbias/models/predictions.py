@@ -77,7 +77,7 @@ def looks_like_predictions(path: Path) -> str | None:
         return None
     if suffix != ".jsonl":
         return CLASS_PREDICTIONS
-    _, keys = next(read_rows(path, (), optional=(*_KIND_OF_KEY, "messages", *REPLY_KEYS)))
+    keys = next(read_rows(path, (), optional=(*_KIND_OF_KEY, "messages", *REPLY_KEYS))).cells
     found = next((kind for key, kind in _KIND_OF_KEY.items() if key in keys), None)
     if found is None and keys.keys() & {"messages", *REPLY_KEYS}:
         return TEXT_REPLIES
@@ -166,8 +166,8 @@ def predictions_of(table: object) -> Predictions:
                 f" {', '.join(map(repr, record))}"
             )
         wanted = [*required, *([_MAPPING] if _MAPPING in record else [])]
-        rows.append((number, {column: _plain(record[column]) for column in wanted}))
-    content = json.dumps([cells for _, cells in rows], sort_keys=True, default=str)
+        rows.append(Row(number, {column: _plain(record[column]) for column in wanted}, TABLE))
+    content = json.dumps([row.cells for row in rows], sort_keys=True, default=str)
     return _checked(TABLE, rows, columns, probability, hashlib.sha256(content.encode()).hexdigest())
 
 
@@ -245,24 +245,21 @@ def _checked(
     path: Path, rows: Sequence[Row], columns: Mapping[str, str], probability: Mapping[str, str], fingerprint: str
 ) -> Predictions:
     """Return the predictions in rows, after checking every cell."""
-    ids, *of_labels, of_groups = ([_name(path, row, column) for row in rows] for column in columns.values())
-    refuse_repeats(path, zip((line for line, _ in rows), ids, strict=True))
+    ids, *of_labels, of_groups = ([_name(row, column) for row in rows] for column in columns.values())
+    refuse_repeats(path, zip((row.line for row in rows), ids, strict=True))
     labels, (predicted, gold) = _codes(*of_labels)
     groups, (group,) = _codes([group_name(name) for name in of_groups])
-    probabilities = _probabilities(path, rows, labels, probability)
+    probabilities = _probabilities(rows, labels, probability)
     return Predictions(path, tuple(ids), labels, predicted, gold, groups, group, probabilities, fingerprint)
 
 
-def _name(path: Path, row: Row, column: str) -> str:
+def _name(row: Row, column: str) -> str:
     """Return an id, a label or a group as a text."""
-    line, cells = row
-    value = cells[column]
+    value = row.cells[column]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise DataFileError(
-            f"{place(path, line)}: expected a text or a whole number in column {brief(column)}, got {brief(value)}"
-        )
+        raise row.error(f"expected a text or a whole number in column {brief(column)}, got {brief(value)}")
     return normal_form(value).strip()
 
 
@@ -276,34 +273,27 @@ def _codes(*columns: Sequence[str]) -> tuple[tuple[str, ...], list[Codes]]:
 
 
 def _probabilities(
-    path: Path, rows: Sequence[Row], labels: tuple[str, ...], columns: Mapping[str, str]
+    rows: Sequence[Row], labels: tuple[str, ...], columns: Mapping[str, str]
 ) -> NDArray[np.float32] | None:
-    if not columns and not any(_MAPPING in cells for _, cells in rows):
+    if not columns and not any(_MAPPING in row.cells for row in rows):
         return None
     table = np.empty((len(rows), len(labels)))
-    for i, (line, cells) in enumerate(rows):
+    for i, row in enumerate(rows):
+        cells = row.cells
         by_label = {label: cells[name] for label, name in columns.items()} if columns else cells.get(_MAPPING)
         if not isinstance(by_label, dict):
-            raise DataFileError(
-                f"{place(path, line)}: expected a mapping from labels to numbers in {brief(_MAPPING)}, got"
-                f" {brief(by_label)}"
-            )
+            raise row.error(f"expected a mapping from labels to numbers in {brief(_MAPPING)}, got {brief(by_label)}")
         if by_label.keys() != set(labels):
-            raise DataFileError(f"{place(path, line)}: {_label_problem(by_label.keys(), labels)}")
-        table[i] = [_number(path, line, label, by_label[label]) for label in labels]
+            raise row.error(_label_problem(by_label.keys(), labels))
+        table[i] = [_number(row, label, by_label[label]) for label in labels]
     outside = ~((table >= 0) & (table <= 1))  # true for NaN, too
     if outside.any():
         i, k = np.argwhere(outside)[0]
-        raise DataFileError(
-            f"{place(path, rows[i][0])}: the probability of {brief(labels[k])} is {table[i, k]:g}, expected 0 to 1"
-        )
+        raise rows[i].error(f"the probability of {brief(labels[k])} is {table[i, k]:g}, expected 0 to 1")
     wrong = np.abs(table.sum(axis=1) - 1) > SUM_TOLERANCE
     if wrong.any():
         i = int(np.argmax(wrong))
-        raise DataFileError(
-            f"{place(path, rows[i][0])}: the probabilities sum to {table[i].sum():.6g}, expected 1 (within"
-            f" {SUM_TOLERANCE:g})"
-        )
+        raise rows[i].error(f"the probabilities sum to {table[i].sum():.6g}, expected 1 (within {SUM_TOLERANCE:g})")
     return table.astype(np.float32)
 
 
@@ -318,15 +308,13 @@ def _label_problem(present: Collection[str], labels: Sequence[str]) -> str:
     )
 
 
-def _number(path: Path, line: int, label: str, value: object) -> float:
+def _number(row: Row, label: str, value: object) -> float:
     try:
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             return float(value)
     except (ValueError, OverflowError):
         pass
-    raise DataFileError(
-        f"{place(path, line)}: expected a number as the probability of {brief(label)}, got {brief(value)}"
-    )
+    raise row.error(f"expected a number as the probability of {brief(label)}, got {brief(value)}")
 
 
 def _first(names: Sequence[str]) -> str:

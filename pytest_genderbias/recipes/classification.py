@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
-from pytest_genderbias.datasets.files import column_names, read_name, read_rows, read_text
+from pytest_genderbias.datasets.files import column_names, read_rows
 from pytest_genderbias.datasets.folder import MissingDataError, known_data_sets
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
@@ -161,8 +161,7 @@ class ClassifierTuning(FineTuning):
         if not self._has_groups(path):
             columns = (self.text_column, self.label_column)
             for number, row in enumerate(read_rows(path, columns), start=1):
-                text, label = read_text(path, row, columns[0]), read_name(path, row, columns[1])
-                yield {"id": f"{prefix}{number}", "text": text, "label": label}
+                yield {"id": f"{prefix}{number}", "text": row.text(columns[0]), "label": row.name(columns[1])}
             return
         options = {name: vars(self)[name] for name in ("text_column", "label_column", "group_column")}
         table = read_table(path, options, any_group=True)

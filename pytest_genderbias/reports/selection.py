@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import Row, column_names, place, read_name, read_rows
+from pytest_genderbias.datasets.files import Row, column_names, place, read_rows
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.models.predictions import group_name, looks_like_predictions
 from pytest_genderbias.models.roles import COREFERENCE_PREDICTIONS
@@ -82,9 +82,9 @@ def count_selected(model: str, path: Path) -> Iterator[SelectionRow]:
             f" {brief(list(present))}"
         )
     rows = list(read_rows(path, (*decided, *categories)))
-    groups = {name: [_group(path, row, name) for row in rows] for name in categories}
+    groups = {name: [_group(row, name) for row in rows] for name in categories}
     combined = [some for size in range(1, len(categories) + 1) for some in combinations(categories, size)]
-    for decision, selected in _decisions(path, rows, decided):
+    for decision, selected in _decisions(rows, decided):
         for some in combined:
             yield from _of_table(SelectionRow(model, decision, " and ".join(some), "", 0), selected, some, groups)
 
@@ -133,41 +133,40 @@ def _of_table(
         yield replace(empty, group="unknown", persons=ratios.unknown, note="not counted")
 
 
-def _decisions(path: Path, rows: Sequence[Row], decided: Sequence[str]) -> Iterator[tuple[str, list[bool]]]:
+def _decisions(rows: Sequence[Row], decided: Sequence[str]) -> Iterator[tuple[str, list[bool]]]:
     """Yield each decision with whether each person is selected by it."""
     if _PREDICTION in decided:
-        predicted = [read_name(path, row, _PREDICTION) for row in rows]
+        predicted = [row.name(_PREDICTION) for row in rows]
         for name in sorted(set(predicted)):
             yield name, [prediction == name for prediction in predicted]
     if _SELECTED in decided:
-        yield _SELECTED, [_truth(path, row) for row in rows]
+        yield _SELECTED, [_truth(row) for row in rows]
     if _SCORE in decided:
-        yield ABOVE_MEDIAN, above_median([_score(path, row) for row in rows]).tolist()
+        yield ABOVE_MEDIAN, above_median([_score(row) for row in rows]).tolist()
 
 
-def _group(path: Path, row: Row, column: str) -> str:
+def _group(row: Row, column: str) -> str:
     """Return the group of a person; an empty text if it is unknown."""
-    value = row[1][column]
+    value = row.cells[column]
     if value is None or (isinstance(value, str) and folded(value) in _UNKNOWN):
         return ""
-    name = read_name(path, row, column)
+    name = row.name(column)
     return group_name(name) if column in _MAIN_CATEGORIES else name
 
 
-def _truth(path: Path, row: Row) -> bool:
-    line, value = row[0], row[1][_SELECTED]
+def _truth(row: Row) -> bool:
+    value = row.cells[_SELECTED]
     if (known := _TRUTHS.get(folded(str(value)))) is None:
-        raise DataFileError(f"{place(path, line)}: expected 1 or 0 in column {_SELECTED!r}, got {brief(value)}")
+        raise row.error(f"expected 1 or 0 in column {_SELECTED!r}, got {brief(value)}")
     return known
 
 
-def _score(path: Path, row: Row) -> float:
-    line, cells = row
-    value = cells[_SCORE]
+def _score(row: Row) -> float:
+    value = row.cells[_SCORE]
     try:
         score = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else math.nan
     except (ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        raise DataFileError(f"{place(path, line)}: expected a number in column {_SCORE!r}, got {brief(value)}")
+        raise row.error(f"expected a number in column {_SCORE!r}, got {brief(value)}")
     return score

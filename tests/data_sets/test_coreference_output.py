@@ -257,7 +257,7 @@ def test_a_template_makes_six_sentences(tmp_path):
         "Someone",
         "they",
     ]
-    assert (last.variant, last.names, last.answer, last.women_share) == ("someone", ("nurse", "someone"), 1, 89.58)
+    assert (last.names, last.answer, last.women_share) == (("nurse", "someone"), 1, 89.58)
     assert words_of(sentences[1].text, sentences[1].participant) == "A patient"
 
 
@@ -265,8 +265,8 @@ def test_winogender_sentences_and_templates_agree(shared_data):
     folder = shared_data / "winogender"
     sentences = read_winogender(folder / "all_sentences.tsv")
     assert sentences == read_winogender(folder / "templates.tsv")
-    assert Counter((s.gender, s.answer, s.variant) for s in sentences) == {
-        (g, a, v): 30 for g in ("male", "female", "neutral") for a in (0, 1) for v in ("participant", "someone")
+    assert Counter((s.gender, s.answer, s.names[1] == "someone") for s in sentences) == {
+        (g, a, someone): 30 for g in ("male", "female", "neutral") for a in (0, 1) for someone in (True, False)
     }
     for s in sentences:
         assert words_of(s.text, s.occupation).split()[-1] == s.names[0]

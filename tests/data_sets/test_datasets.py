@@ -102,27 +102,27 @@ def test_rows_survive_json_and_csv(tmp_path, rows, zipped) -> None:
     end = ".gz" if zipped else ""
     wanted = [{"a": a, "b": b} for a, b in rows]
     path = write(tmp_path / f"r.jsonl{end}", jsonl(*wanted))
-    assert [row for _, row in files.read_rows(path, ["a", "b"])] == wanted
+    assert [row.cells for row in files.read_rows(path, ["a", "b"])] == wanted
     quoted = "".join(
         ",".join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in [("a", "b"), *rows]
     )
     path = write(tmp_path / f"r.csv{end}", quoted)
-    assert [row for _, row in files.read_rows(path, ["a", "b"])] == wanted
+    assert [row.cells for row in files.read_rows(path, ["a", "b"])] == wanted
 
 
 def test_csv_cells_may_hold_line_ends_and_be_large(tmp_path) -> None:
     limit = csv.field_size_limit()
     path = write(tmp_path / "a.csv", 'text,n\n"two\nlines",1\n\n"' + "x" * 200_000 + '",2\nlast,3\n')
     rows = list(files.read_rows(path, ["n", "text"]))
-    assert [(line, row["n"]) for line, row in rows] == [(2, "1"), (5, "2"), (6, "3")]
-    assert rows[0][1]["text"] == "two\nlines"
-    assert len(rows[1][1]["text"]) == 200_000
+    assert [(row.line, row.cells["n"]) for row in rows] == [(2, "1"), (5, "2"), (6, "3")]
+    assert rows[0].cells["text"] == "two\nlines"
+    assert len(rows[1].cells["text"]) == 200_000
     assert csv.field_size_limit() == limit
 
 
 def test_tsv_has_no_quoting(tmp_path) -> None:
     path = write(tmp_path / "a.tsv", 'text\tn\n"He said\t1\n\nit"\t2\n')
-    assert list(files.read_rows(path, ["text"])) == [(2, {"text": '"He said'}), (4, {"text": 'it"'})]
+    assert list(files.read_rows(path, ["text"])) == [(2, {"text": '"He said'}, path), (4, {"text": 'it"'}, path)]
 
 
 def test_parquet_rows(tmp_path) -> None:
@@ -132,9 +132,9 @@ def test_parquet_rows(tmp_path) -> None:
         pyarrow.table({"text": ["x", "y", "z"], "n": [1, 2, 3], "more": [0, 0, 0]}), path, row_group_size=2
     )
     assert list(files.read_rows(path, ["text"], optional=["n", "gone"])) == [
-        (1, {"text": "x", "n": 1}),
-        (2, {"text": "y", "n": 2}),
-        (3, {"text": "z", "n": 3}),
+        (1, {"text": "x", "n": 1}, path),
+        (2, {"text": "y", "n": 2}, path),
+        (3, {"text": "z", "n": 3}, path),
     ]
     assert files.column_names(path) == ("text", "n", "more")
     with pytest.raises(DataFileError, match="no column 'label'; the columns are 'text', 'n', 'more'"):
@@ -184,13 +184,13 @@ def test_the_columns_of_an_empty_file_are_asked_in_vain(tmp_path) -> None:
 @pytest.mark.parametrize("value", ["", "  ", None, 3, True])
 def test_a_text_is_a_text(value) -> None:
     with pytest.raises(DataFileError, match=r"a\.csv:7: expected a text in column 'text'"):
-        files.read_text(Path("a.csv"), (7, {"text": value}), "text")
+        files.Row(7, {"text": value}, Path("a.csv")).text("text")
 
 
 @pytest.mark.parametrize("value", [True, 1.5, None, ""])
 def test_a_name_is_a_text_or_a_whole_number(value) -> None:
     with pytest.raises(DataFileError, match=r"a\.csv:7"):
-        files.read_name(Path("a.csv"), (7, {"label": value}), "label")
+        files.Row(7, {"label": value}, Path("a.csv")).name("label")
 
 
 def test_a_repeated_id_names_both_lines() -> None:

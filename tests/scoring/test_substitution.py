@@ -54,7 +54,7 @@ def test_her_is_a_possessive_where_the_templates_of_winogender_say_so(shared_dat
     path = shared_data / "winogender" / "templates.tsv"
     forms = {"$POSS_PRONOUN": True, "$ACC_PRONOUN": False}
     seen = []
-    for _, row in read_rows(path, ("sentence",)):
+    for row in (row.cells for row in read_rows(path, ("sentence",))):
         for slot, possessive in forms.items():
             if slot in row["sentence"]:
                 start = row["sentence"].index(slot)

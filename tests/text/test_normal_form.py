@@ -158,7 +158,7 @@ def test_names_of_columns_and_labels_are_matched(tmp_path: Path, disguise) -> No
     assert (table.labels, table.groups) == (("nurse", "nurse"), ("female", "female"))
     rows = tmp_path / "a.jsonl"
     rows.write_text(json.dumps({disguise("label"): 1}))
-    assert list(read_rows(rows, ["label"])) == [(1, {"label": 1})]
+    assert [row.cells for row in read_rows(rows, ["label"])] == [{"label": 1}]
     path.write_text(
         f"id,prediction,{disguise('gold')},gender\n1,nurse,{disguise('nurse')},{disguise('F')}\n2,cook,cook,M\n"
     )
