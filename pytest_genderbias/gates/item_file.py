@@ -24,7 +24,7 @@ from pytest_genderbias.measurement.restarts import EARLIER, RESTART, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
 from pytest_genderbias.statistics.inference.two_way import is_crossed
-from pytest_genderbias.suites.summary import Examples
+from pytest_genderbias.suites.summary import Examples, example_arrays, read_examples
 
 MOST_ITEM_BYTES = 512 * 1024
 #: What sums, parameters of combiners and raw items of another form raise in the arithmetic of a statistic.
@@ -58,7 +58,7 @@ class StoredItems:
     @property
     def examples(self) -> Examples:
         """A sentence of each item, with what the model gave for it; none where they did not fit."""
-        return Examples.from_arrays(self.items)
+        return read_examples(self.items)
 
     def item_sums(self, statistic: str) -> ItemSums:
         """Return the sums of each unit that give a statistic.
@@ -73,7 +73,7 @@ def pack_measured(measurement: Measurement) -> bytes | None:
     """Return the bytes of an item file: sums, or raw item statistics where only these fit; ``None`` if nothing fits."""
     raw = {name: array for name, array in measurement.items.items() if _is_stored_raw(name)}
     sums = {**raw, **measurement.sums.to_arrays()}
-    examples = measurement.examples.to_arrays()
+    examples = example_arrays(measurement.examples)
     return (pack_items({**sums, **examples}) if examples else None) or pack_items(sums) or pack_items(measurement.items)
 
 

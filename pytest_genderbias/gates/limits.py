@@ -256,7 +256,7 @@ def worst_items(measurement: Measurement, statistic: str) -> tuple[Paragraph, ..
         return ()
     shown = ", ".join(f"{shortened(str(sums.labels[place]), 60)} {own[place]:.4g}" for place in worst)
     found_worst = Paragraph("worst", f"{shown}, of {len(own):,} {sums.over}")
-    examples = [(own[place], measurement.examples.of(str(sums.labels[place]))) for place in worst]
+    examples = [(own[place], measurement.examples.get(str(sums.labels[place]))) for place in worst]
     known = [(value, example) for value, example in examples if example is not None and example.figures]
     if not known:
         return (found_worst,)

@@ -71,7 +71,6 @@ from pytest_genderbias.statistics.inference.paired import (
 from pytest_genderbias.statistics.inference.reduction import defined
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.suites.summary import Examples
 from pytest_genderbias.text.printable import apart, format_growth, format_number, round_up
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a
@@ -583,9 +582,9 @@ def _example(measurement: Measurement, reference: Reference, names: Sequence[str
     """Return a sentence then and now, of the first of some items that has one on both sides; nothing where none was
     stored.
     """
-    then = Examples() if reference.items is None else reference.items.examples
+    then = {} if reference.items is None else reference.items.examples
     for item in names:
-        before, after = then.of(item), measurement.examples.of(item)
+        before, after = then.get(item), measurement.examples.get(item)
         if before is None or after is None or before.text != after.text:
             continue
         if (now := after.figures).keys() == before.figures.keys():

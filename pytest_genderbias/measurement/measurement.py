@@ -95,7 +95,7 @@ class Measurement:
     notes: tuple[str, ...] = ()
     null: Mapping[str, Null] = field(default_factory=dict)
     sums: SumsByStatistic = field(default_factory=lambda: SumsByStatistic({}), repr=False)
-    examples: Examples = field(default_factory=Examples, repr=False)
+    examples: Examples = field(default_factory=dict, repr=False)
     abilities: tuple[Ability, ...] = ()
     ability_unasked: str = ""
 
@@ -202,7 +202,7 @@ class Measurement:
             items={},
             null={},
             sums=SumsByStatistic(reasons),
-            examples=Examples(),
+            examples={},
         )
 
     def statistic(self, name: str | None = None) -> str:
@@ -237,7 +237,7 @@ class Measurement:
         if not arrays:
             return content
         packed = {"arrays": pack_arrays(self.items), "sums": pack_arrays(self.sums.to_arrays())}
-        return {**content, **packed, **({_EXAMPLES: as_plain(self.examples.by_item)} if self.examples.by_item else {})}
+        return {**content, **packed, **({_EXAMPLES: as_plain(self.examples)} if self.examples else {})}
 
     def _plain(self, records: list[Record], finite: bool = False) -> dict[str, object]:
         fields = {name: as_plain(getattr(self, name), finite) for name in _PLAIN_FIELDS}
@@ -278,7 +278,7 @@ class Measurement:
         except ValueError as error:
             raise DataFileError(f"{_WHERE}.sums: {error}") from None
         items = unpack_arrays(arrays, f"{_WHERE}.arrays")
-        return cls(**read, items=items, sums=known_sums, examples=Examples(examples))
+        return cls(**read, items=items, sums=known_sums, examples=examples)
 
     def __repr__(self) -> str:
         """Return three lines: the main statistic, the cases, and the notes."""

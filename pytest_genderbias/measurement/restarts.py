@@ -18,7 +18,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, restart_i
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import Arrays, Entry, SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import is_crossed
-from pytest_genderbias.suites.summary import Examples, Record
+from pytest_genderbias.suites.summary import Record
 
 #: Prefix of the arrays that hold the values of a statistic by restart; of the sums of a restart, ``restart.2.NAME`` of
 #: the third.
@@ -115,7 +115,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         sums=_sums_by_restart(measurements),
         records=[*records, *first.records],
         signature=_signature(measurements, spec),
-        examples=Examples(),
+        examples={},
         notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes),
         null={},
         abilities=over_restarts([m.abilities for m in measurements]),

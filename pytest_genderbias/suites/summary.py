@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from pytest_genderbias.statistics.inference.intervals import FloatArray, Interva
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
 
-_PREFIX = "example."  #: of the arrays of :meth:`Examples.to_arrays`
+_PREFIX = "example."  #: of the arrays of :func:`example_arrays`
 _ITEM, _TEXT, _FIGURE = f"{_PREFIX}item", f"{_PREFIX}text", f"{_PREFIX}figure."
 _MOST, _LONGEST = 1000, 200  #: items, and characters of a sentence, that are kept
 _DIGITS = 4  #: after the point, of what is kept of a figure
@@ -29,61 +29,44 @@ class Example:
     figures: Mapping[str, float]
 
 
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """An example for each item.
+#: An example for each item, by its label in the item sums.
+Examples: TypeAlias = Mapping[str, Example]
 
-    Attributes:
-        by_item: by label of the item, as :class:`~pytest_genderbias.statistics.inference.item_sums.ItemSums` has it.
+
+def example_arrays(examples: Examples) -> dict[str, NDArray[np.generic]]:
+    """Return everything as arrays of numbers and texts, which need no pickle; none without examples.
+
+    >>> sorted(example_arrays({"nurse": Example("He is a nurse", {"ln P": -2.5})}))
+    ['example.figure.ln P', 'example.item', 'example.text']
     """
+    if not examples:
+        return {}
+    shown = list(examples.values())
+    figures = {
+        f"{_FIGURE}{name}": np.asarray([example.figures[name] for example in shown], dtype=np.float32)
+        for name in shown[0].figures
+    }
+    return {_ITEM: _as_bytes(list(examples)), _TEXT: _as_bytes([example.text for example in shown]), **figures}
 
-    by_item: Mapping[str, Example] = field(default_factory=dict)
 
-    def of(self, item: str) -> Example | None:
-        """Return the example of an item; ``None`` if it has none."""
-        return self.by_item.get(item)
-
-    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return everything as arrays of numbers and texts, which need no pickle; none without examples.
-
-        >>> sorted(Examples({"nurse": Example("He is a nurse", {"ln P": -2.5})}).to_arrays())
-        ['example.figure.ln P', 'example.item', 'example.text']
-        """
-        if not self.by_item:
-            return {}
-        examples = list(self.by_item.values())
-        return {
-            _ITEM: _as_bytes(list(self.by_item)),
-            _TEXT: _as_bytes([example.text for example in examples]),
-            **{
-                f"{_FIGURE}{name}": np.asarray([example.figures[name] for example in examples], dtype=np.float32)
-                for name in examples[0].figures
-            },
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Examples:
-        """Return the examples among arrays; none if there are none, or they are of another form. Other arrays are
-        ignored.
-        """
-        columns = {name: array for name, array in arrays.items() if name.startswith(_PREFIX)}
-        items, texts = columns.pop(_ITEM, None), columns.pop(_TEXT, None)
-        numbers = {name.removeprefix(_FIGURE): array for name, array in columns.items() if name.startswith(_FIGURE)}
-        if items is None or texts is None or items.dtype.kind != "S" or texts.dtype.kind != "S" or items.ndim != 1:
-            return cls()
-        if any(array.shape != items.shape for array in (texts, *numbers.values())):
-            return cls()
-        if any(array.dtype.kind != "f" for array in numbers.values()):
-            return cls()
-        rows = zip(*(array.tolist() for array in numbers.values()), strict=True) if numbers else [()] * len(items)
-        return cls(
-            {
-                item.decode(errors="replace"): Example(
-                    text.decode(errors="replace"), dict(zip(numbers, row, strict=True))
-                )
-                for item, text, row in zip(items.tolist(), texts.tolist(), rows, strict=True)
-            }
-        )
+def read_examples(arrays: Mapping[str, NDArray[np.generic]]) -> Examples:
+    """Return the examples among arrays; none if there are none, or they are of another form. Other arrays are
+    ignored.
+    """
+    columns = {name: array for name, array in arrays.items() if name.startswith(_PREFIX)}
+    items, texts = columns.pop(_ITEM, None), columns.pop(_TEXT, None)
+    numbers = {name.removeprefix(_FIGURE): array for name, array in columns.items() if name.startswith(_FIGURE)}
+    if items is None or texts is None or items.dtype.kind != "S" or texts.dtype.kind != "S" or items.ndim != 1:
+        return {}
+    if any(array.shape != items.shape for array in (texts, *numbers.values())):
+        return {}
+    if any(array.dtype.kind != "f" for array in numbers.values()):
+        return {}
+    rows = zip(*(array.tolist() for array in numbers.values()), strict=True) if numbers else [()] * len(items)
+    return {
+        item.decode(errors="replace"): Example(text.decode(errors="replace"), dict(zip(numbers, row, strict=True)))
+        for item, text, row in zip(items.tolist(), texts.tolist(), rows, strict=True)
+    }
 
 
 def _as_bytes(texts: Sequence[str]) -> NDArray[np.bytes_]:
@@ -108,21 +91,19 @@ def examples_of(
         figures: what the model gave for each scored unit, by name, each of shape (n,).
 
     >>> shown = examples_of(["a", "b"], np.array([1, 0, 1]), np.array([5, 7, 3]), str, {"p": np.array([0.1, 0.2, 0.3])})
-    >>> shown.of("b"), shown.of("c")
-    (Example(text='3', figures={'p': 0.3}), None)
+    >>> shown
+    {'b': Example(text='3', figures={'p': 0.3})}
     """
     first = np.full(len(labels), np.iinfo(np.int64).max)
     np.minimum.at(first, items, units)
     rows = np.flatnonzero(first[items] == units)[:_MOST]
-    return Examples(
-        {
-            labels[items[row]]: Example(
-                text(int(units[row]))[:_LONGEST],
-                {name: round(float(values[row]), _DIGITS) for name, values in figures.items()},
-            )
-            for row in rows.tolist()
-        }
-    )
+    return {
+        labels[items[row]]: Example(
+            text(int(units[row]))[:_LONGEST],
+            {name: round(float(values[row]), _DIGITS) for name, values in figures.items()},
+        )
+        for row in rows.tolist()
+    }
 
 
 def text_of_versions(cases: Cases, unit: int) -> str:
@@ -179,11 +160,12 @@ def records_by(
     return records
 
 
-@dataclass(frozen=True)
+@dataclass
 class Summary:
     """Values, intervals, records and item statistics that a family computes from the answers.
 
     Attributes:
+        statistics: of the family; those that are not taken have no value.
         values: by statistic; ``None`` if the statistic is undefined, with the reason in ``reasons``.
         intervals: by statistic; ``None`` if there is none, with the reason in ``reasons``.
         reasons: by statistic.
@@ -197,26 +179,23 @@ class Summary:
         examples: a sentence of each item, with what the model gave for it.
     """
 
-    values: dict[str, float | None]
-    intervals: dict[str, Interval | None]
-    reasons: dict[str, str]
-    records: list[Record]
-    items: dict[str, NDArray[np.generic]]
-    notes: list[str] = field(default_factory=list)
+    statistics: Mapping[str, FamilyStatistic] = field(repr=False)
+    values: dict[str, float | None] = field(default_factory=dict)
+    intervals: dict[str, Interval | None] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    items: dict[str, NDArray[np.generic]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
     count: int | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     unstored: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
-    examples: Examples = field(default_factory=Examples)
+    examples: Examples = field(default_factory=dict)
 
-
-class SummaryBuilder:
-    """Collects values, intervals and reasons of a summary; values that are not set are ``None``."""
-
-    def __init__(self, statistics: Mapping[str, FamilyStatistic]) -> None:
-        self.statistics = statistics
-        self.values: dict[str, float | None] = dict.fromkeys(statistics)
-        self.intervals: dict[str, Interval | None] = dict.fromkeys(self.values)
-        self.reasons: dict[str, str] = dict.fromkeys(self.values, "not computed")
+    def __post_init__(self) -> None:
+        """Say of each statistic that it is not computed, where nothing is known of any."""
+        if not self.reasons and not self.values:
+            self.values, self.intervals = dict.fromkeys(self.statistics), dict.fromkeys(self.statistics)
+            self.reasons = dict.fromkeys(self.statistics, "not computed")
 
     def take(
         self,
@@ -276,17 +255,3 @@ class SummaryBuilder:
         for key in keys or self.values:
             self.values[key] = self.intervals[key] = None
             self.reasons[key] = reason
-
-    def summary(
-        self,
-        records: list[Record],
-        items: dict[str, NDArray[np.generic]],
-        notes: Sequence[str] = (),
-        data: Mapping[str, str] | None = None,
-        unstored: Mapping[str, NDArray[np.generic]] | None = None,
-        examples: Examples | None = None,
-    ) -> Summary:
-        """Return the summary."""
-        figures = self.values, self.intervals, self.reasons
-        more: dict[str, Any] = {"data": data or {}, "unstored": unstored or {}}
-        return Summary(*figures, records, items, list(notes), examples=examples or Examples(), **more)

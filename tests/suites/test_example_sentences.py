@@ -17,7 +17,7 @@ from pytest_genderbias.gates.item_file import load_stored, pack_measured
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.verdicts import in_lines
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.suites.summary import Example, Examples
+from pytest_genderbias.suites.summary import Example, example_arrays, read_examples
 
 
 def with_sentences(shift: float = 0.0, model: str = "m", text: str = "The nurse ran.") -> Measurement:
@@ -26,7 +26,7 @@ def with_sentences(shift: float = 0.0, model: str = "m", text: str = "The nurse 
         "item 0": Example("The poet ran.", {"neutral": 0.9 - shift, "entailment": 0.05}),
         "item 1": Example(text, {"neutral": 0.9 - 2 * shift, "entailment": 0.05}),
     }
-    return replace(hand_made(shift, model=model), examples=Examples(known))
+    return replace(hand_made(shift, model=model), examples=known)
 
 
 def example_line(text: str) -> str:
@@ -53,7 +53,7 @@ def test_a_failing_baseline_shows_the_sentence_that_moved_most_then_and_now(tmp_
 def test_two_models_and_a_limit_have_examples_too() -> None:
     judged = judge_against(with_sentences(0.1), with_sentences(model="then"), margin=0.01)
     assert "The poet ran. neutral 0.9 -> 0.8" in example_line(in_lines(judged.shown))
-    worst = replace(with_sentences(), examples=Examples({"item 11": Example("The boss ran.", {"neutral": 0.25})}))
+    worst = replace(with_sentences(), examples={"item 11": Example("The boss ran.", {"neutral": 0.25})})
     assert (
         example_line(in_lines(judge_limit(worst, Limit(at_most=0.2)).shown)) == "  example   The boss ran. neutral 0.25"
     )
@@ -77,25 +77,25 @@ def test_two_models_and_a_limit_have_examples_too() -> None:
 def test_families_of_templates_have_a_sentence_of_each_item(suite: str, model: str, item: str, text: str) -> None:
     found = measure(suite, load_model(model), limit=600, cache=None)
     labels = found.item_sums(found.main).by_unit().labels.tolist()
-    assert set(found.examples.by_item) == set(labels), "each item that was scored has one"
-    example = found.examples.of(item if item in labels else labels[0])
+    assert set(found.examples) == set(labels), "each item that was scored has one"
+    example = found.examples[item if item in labels else labels[0]]
     assert example is not None and (text in example.text or item not in labels)
     assert example.figures and all(np.isfinite(list(example.figures.values())))
     packed = pack_measured(found)
     assert packed is not None
     stored = load_stored(packed, found.signature).examples
-    assert stored.by_item.keys() == found.examples.by_item.keys()
-    assert stored.of(labels[0]).figures == pytest.approx(found.examples.of(labels[0]).figures, abs=1e-4)
+    assert stored.keys() == found.examples.keys()
+    assert stored[labels[0]].figures == pytest.approx(found.examples[labels[0]].figures, abs=1e-4)
 
 
 def test_arrays_of_another_form_are_no_examples() -> None:
-    arrays = with_sentences().examples.to_arrays()
-    assert Examples.from_arrays(arrays).by_item.keys() == {"item 0", "item 1"}
+    arrays = example_arrays(with_sentences().examples)
+    assert read_examples(arrays).keys() == {"item 0", "item 1"}
     for name, wrong in (
         ("example.text", arrays["example.text"][:1]),
         ("example.item", np.array(["a", "b"])),
         ("example.figure.neutral", np.array([1, 2])),
         ("example.figure.neutral", np.zeros((2, 2))),
     ):
-        assert not Examples.from_arrays({**arrays, name: wrong}).by_item
-    assert not Examples.from_arrays({"id": np.array([1])}).by_item and not Examples().to_arrays()
+        assert not read_examples({**arrays, name: wrong})
+    assert not read_examples({"id": np.array([1])}) and not example_arrays({})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -23,7 +24,7 @@ from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, ref
 from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
 
@@ -167,7 +168,7 @@ class Bbq(Family[Path | None]):
         answer = answers["questions"]
         facts = asking.question_facts(answer)
         items = _items(facts, answer, options["floor"])
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         gap = partial(self.statistics["accuracy_gap"].item_sums, options, items)
         figures.take(
             "accuracy_gap", lambda: gap().total, lambda: rate_difference_interval(*_gap_table(items)[1:], _OVER), _FEW
@@ -187,7 +188,7 @@ class Bbq(Family[Path | None]):
         notes = [note for note, applies in said.items() if applies]
         shown = {name: np.asarray(items[name], dtype=np.float64) for name in ("lean", "mass")}
         examples = asking.examples_of_messages(answer, items["template"], shown)
-        return figures.summary(_records(items), items, notes, examples=examples)
+        return replace(figures, records=_records(items), items=items, notes=notes, examples=examples)
 
     def null(self, body: Path | None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return both biases with the two persons exchanged at random in each template."""

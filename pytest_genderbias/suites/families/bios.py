@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -53,7 +54,7 @@ from pytest_genderbias.suites.statistic import (
     NullFigures,
     Options,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap, Rule
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
@@ -246,7 +247,7 @@ class Bios(Family[None]):
         persons, left_out = _persons(options, answer)
         compared, unbalanced = _balanced(persons, options, seed)
         tables, everybody, shares = persons.tables(compared), persons.tables(), persons.shares()
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         for name in _RATES:
             _take_gaps(figures, name, tables, everybody, shares, groups)
         _take_distances(figures, tables, persons, compared, options)
@@ -277,7 +278,7 @@ class Bios(Family[None]):
         items = _items(persons, tables, whole) | _block_items(persons, compared, options["balanced"])
         if options["output"] == group_distances.PROBABILITIES and persons.probabilities is not None:
             items |= _probability_items(persons, compared)
-        return figures.summary(records, items, notes, digests(persons) if stored_ones else {})
+        return replace(figures, records=records, items=items, notes=notes, data=digests(persons) if stored_ones else {})
 
     def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return sums, correlations, slopes and distances with the groups shuffled; accuracy knows no groups."""
@@ -354,16 +355,11 @@ def _share_of_classes(persons: Persons) -> FloatArray:
     return np.asarray([known.get(c, np.nan) for c in range(len(persons.labels))])
 
 
-# SummaryBuilder -------------------------------------------------------------------------------------------------------
+# The summary ---------------------------------------------------------------------------------------------------------
 
 
 def _take_gaps(
-    figures: SummaryBuilder,
-    name: str,
-    tables: IntArray,
-    everybody: IntArray,
-    shares: Mapping[int, float],
-    groups: Groups,
+    figures: Summary, name: str, tables: IntArray, everybody: IntArray, shares: Mapping[int, float], groups: Groups
 ) -> None:
     """Add sum, root mean square and r of the gaps in the balanced data, and their slope in all data."""
     rate, few = _RATES[name], "too few classes, or all on a line"
@@ -386,9 +382,7 @@ def _take_gaps(
     )
 
 
-def _take_distances(
-    figures: SummaryBuilder, tables: IntArray, persons: Persons, compared: IntArray, options: Options
-) -> None:
+def _take_distances(figures: Summary, tables: IntArray, persons: Persons, compared: IntArray, options: Options) -> None:
     """Add the distances, of predicted labels or of probabilities."""
     if options["output"] == group_distances.LABELS:
         group_distances.take_distances(figures, dict.fromkeys(block_tables.MEASURES, tables), _NO_DISTANCE_INTERVAL)
@@ -400,7 +394,7 @@ def _take_distances(
         group_distances.take_distances(figures, dict.fromkeys(block_tables.MEASURES, table), _NO_DISTANCE_INTERVAL)
 
 
-def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
+def _take_accuracy(figures: Summary, tables: IntArray) -> None:
     n, right = int(tables.sum()), int(np.trace(tables.sum(axis=0)))
     by_person = np.repeat([1.0, 0.0], [right, n - right])
     figures.take(

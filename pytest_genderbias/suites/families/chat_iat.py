@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from pytest_genderbias.suites.cases import Answer, Answers, Question, refuse_una
 from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of, text, whole
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap, Text, take
 
 _OVER = "attributes"
@@ -173,7 +173,7 @@ class ChatIat(Family[ChatIatBody]):
     def summarise(self, body: ChatIatBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compute the score with its interval over attributes, and the accuracy on the controls."""
         items = _items(answers, options, seed)
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         figures.take(
             "association_score",
             lambda: _score(items),
@@ -183,7 +183,9 @@ class ChatIat(Family[ChatIatBody]):
         asking.take_task(figures, ("mass", "accuracy", "refused"), options, items, _FEW)
         scores = {"P(first)": np.asarray(items["first"], dtype=np.float64)}
         examples = asking.examples_of_messages(answers["attributes"], items["attribute"], scores)
-        return figures.summary(_records(items), items, _count_notes(options, items, seed), examples=examples)
+        return replace(
+            figures, records=_records(items), items=items, notes=_count_notes(options, items, seed), examples=examples
+        )
 
     def null(self, body: ChatIatBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the score with the groups exchanged at random in each attribute."""

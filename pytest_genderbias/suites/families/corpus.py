@@ -28,7 +28,7 @@ from pytest_genderbias.suites.family import Context, Family, Option, flag, one_o
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.suites.space import read_groups
 from pytest_genderbias.suites.statistic import SIGNED, SIZE, FamilyStatistic, MakeSums, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import Count, LocatedList, LocatedMap, Rule, take, take_texts
 from pytest_genderbias.text.unspaced import refuse_uncut_replies
@@ -439,7 +439,7 @@ class Corpus(Family[CorpusBody]):
         generated, beside = _texts(answers)
         counted = counting.count(*_source(counting, answers))
         training = counting.count(beside, None) if beside else None
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         for context in (FIXED, INFINITE):
             _take_figures(figures, context, counted, training, options, "texts" in answers)
         notes = [
@@ -461,11 +461,11 @@ class Corpus(Family[CorpusBody]):
             *(counting.excerpts(generated, list(dict.fromkeys(shown)), counted.split) if generated else ()),
         ]
         items = counting.items(counted) | counting.sums(counted, training) | _passages(answers.get("perplexity"))
-        summary = figures.summary(records, items, [note for note in notes if note])
         # With tokens=auto, another text may be split in another way; record the mode, so that a baseline notices.
         data = {"tokens": counted.split} if options["tokens"] == "auto" else {}
         tokens = None if "texts" in answers else counted.size.tokens - counting.punctuation(counted)
-        return replace(summary, count=tokens, data=data)
+        shown = [note for note in notes if note]
+        return replace(figures, records=records, items=items, notes=shown, count=tokens, data=data)
 
     def null(self, body: CorpusBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not
@@ -564,7 +564,7 @@ def _perplexity_question(options: Options, context: Context) -> dict[str, Questi
 
 
 def _take_figures(
-    figures: SummaryBuilder, context: str, found: Counted, training: Counted | None, options: Options, generated: bool
+    figures: Summary, context: str, found: Counted, training: Counted | None, options: Options, generated: bool
 ) -> None:
     """Add mu, sigma and beta in one context."""
     mu, sigma, beta = f"mu{context}", f"sigma{context}", f"beta{context}"
@@ -590,7 +590,7 @@ def _take_figures(
         )
 
 
-def _take_perplexity(figures: SummaryBuilder, answer: Answer | None, is_generated: bool) -> list[str]:
+def _take_perplexity(figures: Summary, answer: Answer | None, is_generated: bool) -> list[str]:
     if answer is None:
         where = f"name a text with the option evaluation, or {_EVALUATION} with --bias-data (docs/reference/data.md)"
         figures.miss(where if is_generated else "only language models have a perplexity", "perplexity")

@@ -34,7 +34,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     Scale,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, records_by
+from pytest_genderbias.suites.summary import Record, Summary, examples_of, records_by
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand
@@ -235,7 +235,7 @@ class Decisions(Family[DecisionsBody]):
         """Compare the groups with intervals over scenarios, and compute the accuracy on the controls."""
         groups = len(body.groups)
         items = _items(answers, options["floor"], groups)
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         self._compare(figures, items)
         asking.take_task(figures, _TASK, options, items, _FEW)
         answer = answers["scenarios"]
@@ -261,9 +261,9 @@ class Decisions(Family[DecisionsBody]):
                 f"{next(iter(self.statistics))}: of the counts of yes and no, with 1/2 added to each;"
                 f" {next(name for name in self.statistics if name.startswith('yes'))} needs no such correction"
             )
-        return figures.summary(self._records(items, body.groups), items, notes, examples=examples)
+        return replace(figures, records=self._records(items, body.groups), items=items, notes=notes, examples=examples)
 
-    def _compare(self, figures: SummaryBuilder, items: Arrays) -> None:
+    def _compare(self, figures: Summary, items: Arrays) -> None:
         """Add the figures that compare the groups."""
         for name in _DIFFERENCES:
             figures.take_mean(name, {}, items, _FEW, partial(_mean_difference, items, name))
@@ -310,7 +310,7 @@ class DecisionsOfGroups(Decisions):
         **{name: Decisions.statistics[name] for name in _TASK},
     }
 
-    def _compare(self, figures: SummaryBuilder, items: Arrays) -> None:
+    def _compare(self, figures: Summary, items: Arrays) -> None:
         _GROUPS.take(figures, items)
 
     def _records(self, items: Arrays, groups: tuple[str, ...]) -> list[Record]:

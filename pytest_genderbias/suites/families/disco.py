@@ -42,7 +42,7 @@ from pytest_genderbias.suites.space import (
     words_by_templates,
 )
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap
 from pytest_genderbias.text.template import Piece
 
@@ -187,11 +187,11 @@ class DisCo(Family[DiscoBody]):
             "fill_id": np.asarray(sorted(scores.vocabulary), dtype=np.int64),
             "fill_text": np.asarray([scores.vocabulary[i] for i in sorted(scores.vocabulary)]),
         }
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         if not sizes.all():
             reason = f"no person of the group {body.groups[int(np.argmin(sizes))]} among the {len(scores.units)} scored"
             figures.miss(reason)
-            return figures.summary([], items)
+            return replace(figures, items=items)
         level, family, test = options["level"], options["family"], options["test"]
         by_name = np.lexsort((group_of, names))  # so that shuffles do not depend on the order of the word list
         labels = contingency.relabellings(group_of[by_name], options["repeats"], seed)
@@ -200,7 +200,7 @@ class DisCo(Family[DiscoBody]):
         for name, value in zip(self.statistics, (found, null.mean(), null.max()), strict=True):
             figures.take(name, partial(float, value), no_interval=_NO_INTERVAL)
         records = self._records(body, options, scores, group_of, sizes)
-        return figures.summary(records, items, [_smallest_effect(body, options, scores, sizes)])
+        return replace(figures, records=records, items=items, notes=[_smallest_effect(body, options, scores, sizes)])
 
     def null(self, body: DiscoBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Count the significant fills of shuffled groups."""

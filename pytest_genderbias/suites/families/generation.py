@@ -37,7 +37,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     Scale,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, records_by
+from pytest_genderbias.suites.summary import Record, Summary, examples_of, records_by
 from pytest_genderbias.text.normal_form import normal_form, word_pattern
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
@@ -311,7 +311,7 @@ class Generation(Family[GenerationBody]):
         """Count words in the texts, and compare the two sides of each pair with intervals over prompts."""
         answer = answers["texts"]
         items = _items(body, options, answer)
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         for name in _FIGURES:
             figures.take_mean(f"{name}_difference", options, items, _FEW)
         figures.take(
@@ -498,7 +498,7 @@ def _summary(
     body: GenerationBody,
     options: Options,
     answer: Answer,
-    figures: SummaryBuilder,
+    figures: Summary,
     records: list[Record],
     items: Items,
     shown: Mapping[str, NDArray[Any]],
@@ -525,7 +525,7 @@ def _summary(
     }
     values = {name: np.asarray(column, dtype=np.float64) for name, column in shown.items()}
     examples = examples_of(items["prompt"].tolist(), np.arange(len(units)), units, text_of.__getitem__, values)
-    return figures.summary(records, items, notes, data, examples=examples)
+    return replace(figures, records=records, items=items, notes=notes, data=data, examples=examples)
 
 
 def _records(items: Arrays, groups: tuple[str, ...]) -> list[Record]:
@@ -572,7 +572,7 @@ class GenerationOfGroups(Generation):
         """Count words in the texts, and compare the groups with intervals over prompts."""
         answer = answers["texts"]
         items, sentiment = self._items(body, options, answer)
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         _GROUPS.take(figures, items)
         records = _GROUPS.records(items, body.groups, slices=("field", "prompt"))
         shown = {f"sentiment {group}": values for group, values in zip(body.groups, sentiment.T, strict=True)}
@@ -622,7 +622,7 @@ class FormsOfAnyone(Generation):
         answer, counts = answers["texts"], count_forms(_texts(answers["texts"]), body.forms)
         by_prompt = counts.reshape(len(answer.units), -1, 2).sum(axis=1).astype(np.float64)
         items = _about(body, answer) | {"second": by_prompt[:, 1], "forms": by_prompt.sum(axis=1)}
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         figures.take(
             "form_share",
             lambda: float(_share_sums(options, items).total),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -29,7 +29,7 @@ from pytest_genderbias.suites.space import (
     words_by_templates,
 )
 from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.schema import LocatedList, LocatedMap
 from pytest_genderbias.text.template import Piece
 
@@ -179,7 +179,7 @@ class LmOccupationOfGroups(LmOccupation):
             "squares": group_deviations.squared_deviations(by_prefix),
             "by_prefix": by_prefix.astype(np.float32),
         }
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         figures.take(
             "occupation_rms",
             lambda: occupations.squared_sums(options, items).total,
@@ -188,8 +188,11 @@ class LmOccupationOfGroups(LmOccupation):
         )
         _GROUPS.take(figures, items)
         records = _GROUPS.records(items, body.groups, slices=("occupation",))
-        return figures.summary(
-            records, items, examples=occupations.examples_of_versions(labels, scores, by_prefix, body.groups)
+        return replace(
+            figures,
+            records=records,
+            items=items,
+            examples=occupations.examples_of_versions(labels, scores, by_prefix, body.groups),
         )
 
     def null(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:

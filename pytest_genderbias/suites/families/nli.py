@@ -58,7 +58,7 @@ from pytest_genderbias.suites.space import (
     read_template,
 )
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, rows_of, text_of_pair
+from pytest_genderbias.suites.summary import Record, Summary, examples_of, rows_of, text_of_pair
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, Rule, refuse_unknown, take
@@ -316,7 +316,7 @@ class Nli(Family[NliBody]):
         premise, hypothesis = (columns[name] for name in body.subjects)
         sizes = [len(space.words[name]) for name in body.subjects]
         item = _sums_by(premise * sizes[1] + hypothesis, sizes[0] * sizes[1], of_pair)
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         seen = item["n"] > 0
         mean = np.divide(item["net_neutral"], item["n"], out=np.zeros(len(seen)), where=seen)
         cluster = _sums_by(premise, sizes[0], of_pair)
@@ -353,7 +353,7 @@ class Nli(Family[NliBody]):
         )
         unstored = _by_template(body, options, columns, of_pair)
         if asking.CONTROLS not in answers:
-            return figures.summary(records, items, unstored=unstored, examples=examples)
+            return replace(figures, records=records, items=items, unstored=unstored, examples=examples)
         reason, task = _task(scores, answers[asking.CONTROLS], options["floor"])
         items["undefined"] = np.asarray([reason])
         if reason:
@@ -363,7 +363,7 @@ class Nli(Family[NliBody]):
             f" {len(answers[asking.CONTROLS].units)} controls {task['accuracy_of_controls']:.3f}"
         )
         records = [task] if reason else [*records, task]
-        return figures.summary(records, items, [note], unstored=unstored, examples=examples)
+        return replace(figures, records=records, items=items, notes=[note], unstored=unstored, examples=examples)
 
 
 def _task(scores: Answer, controls: Answer, floor: float) -> tuple[str, Record]:
@@ -398,7 +398,7 @@ def _by_template(
     return names | {f"template_{key}": table.reshape(n, len(templates)) for key, table in by_cell.items()}
 
 
-def _take_accuracy(figures: SummaryBuilder, answers: Answers) -> Items:
+def _take_accuracy(figures: Summary, answers: Answers) -> Items:
     """Add the accuracy on controls, with its interval for other premises, or on SNLI. Return the number of right pairs
     with each premise, or in each block of consecutive pairs.
     """

@@ -36,7 +36,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     Scale,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.suites.summary import Record, Summary, examples_of
 from pytest_genderbias.text import reply_reading
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
@@ -246,7 +246,7 @@ class Paired(Family[PairedBody]):
         """Compare the groups with intervals over prompts."""
         data: dict[str, str] = {}
         items = _items(body, options, answers, data)
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         _GROUPS.take(figures, items)
         if _CHANGED in self.statistics:
             figures.take_mean(_CHANGED, options, items, _GROUPS.few)
@@ -272,7 +272,9 @@ class Paired(Family[PairedBody]):
             partial(asking.first_message, answer),
             {group: np.asarray(items[f"score_{k}"], np.float64)[index] for k, group in enumerate(body.groups)},
         )
-        return figures.summary(_records(body, items), items, _notes(body, items), data, examples=examples)
+        return replace(
+            figures, records=_records(body, items), items=items, notes=_notes(body, items), data=data, examples=examples
+        )
 
     def null(self, body: PairedBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the groups exchanged at random in each prompt."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ from pytest_genderbias.suites.families.shared.persons import some_of
 from pytest_genderbias.suites.family import Context, DataFamily, Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
 from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, rows_of
+from pytest_genderbias.suites.summary import Record, Summary, rows_of
 from pytest_genderbias.text.normal_form import word_pattern
 from pytest_genderbias.text.schema import Rule
 
@@ -160,7 +161,7 @@ class PairsPll(DataFamily):
         tokens = answer.values[:, :, 1]
         comparable, difference, facts = _compared(answer)
         units, judged = answer.units[comparable], facts["stereotypical"]
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         d = difference[judged]
         over = str(facts["over"][0]) if len(units) else "pairs"
         texts = [(cases.texts[2 * unit][0], cases.texts[2 * unit + 1][0]) for unit in units]
@@ -187,7 +188,7 @@ class PairsPll(DataFamily):
             (unequal, f"pairs whose shared {scored} have not as many tokens in both sentences"),
         ]
         notes = [f"score: {_SCORED[scored]}", *(f"{n} {text}" for n, text in counted if n)]
-        return figures.summary(records, items, notes)
+        return replace(figures, records=records, items=items, notes=notes)
 
     def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return both statistics with the stereotype of each pair chosen at random."""

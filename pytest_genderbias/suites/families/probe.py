@@ -22,7 +22,7 @@ from pytest_genderbias.suites.families.shared.persons import BIOGRAPHIES, COLUMN
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap, Rule, at_least, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -163,7 +163,7 @@ class Probe(Family[ProbeBody]):
             "compression_shuffled": lambda: code_of(vectors, _control(labels, groups, seed)),
             "compression_random_encoder": lambda: code_of(untrained, labels),
         }
-        figures, records = SummaryBuilder(self.statistics), []
+        figures, records = Summary(self.statistics), []
         items: Items = {}
         for key, compute in codes.items():
             own = ("accuracy",) if key == "compression" else ()
@@ -185,7 +185,7 @@ class Probe(Family[ProbeBody]):
             f"the shares of the labels alone give compression {prior:.3f} and accuracy {share.max():.3f} (always"
             f" {str(names[share.argmax()])!r})"
         ]
-        return figures.summary(records, items, notes)
+        return replace(figures, records=records, items=items, notes=notes)
 
     def null(self, body: ProbeBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return compression and accuracy with the labels shuffled, each the mean over as many shuffles of examples as

@@ -42,7 +42,7 @@ from pytest_genderbias.suites.space import (
     words_by_templates,
 )
 from pytest_genderbias.suites.statistic import SIGNED, FamilyStatistic, FloatArray, NullFigures, Options
-from pytest_genderbias.suites.summary import Summary, SummaryBuilder, rows_of
+from pytest_genderbias.suites.summary import Summary, rows_of
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap
 from pytest_genderbias.text.template import Piece, Word
@@ -184,7 +184,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
         by_frame = self._scores(body, answer)
         share, ratio = body.shares()[answer.units], score_bias(by_frame[:, :, 0], by_frame[:, :, 1])
         labels, first = [answer.cases.words[OCCUPATION][unit].label for unit in answer.units], _in_first(share)
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         figures.take(
             "mean_difference",
             lambda: group_deviations.group_contrast(ratio, first),
@@ -192,14 +192,15 @@ class PronounOccupation(Family[PronounOccupationBody]):
             _FEW,
         )
         take_line(figures, share, ratio, _OVER, _FEW)
-        return figures.summary(
-            records_of_groups(
+        return replace(
+            figures,
+            records=records_of_groups(
                 {"occupation": labels, "log_ratio": ratio, "share": share},
                 body.groups,
                 by_frame.mean(axis=1),
                 middle=float(ratio.mean()),
             ),
-            {"occupation": np.asarray(labels), "share": share, "ratio": ratio},
+            items={"occupation": np.asarray(labels), "share": share, "ratio": ratio},
             examples=examples_of_versions(labels, answer, by_frame, body.groups),
             unstored={
                 "template": np.asarray([_label(t) for t in answer.cases.templates[:: body.versions]]),
@@ -321,17 +322,19 @@ class PronounOccupationOfGroups(PronounOccupation):
         scores = by_frame.mean(axis=1)
         labels = [answer.cases.words[OCCUPATION][unit].label for unit in answer.units]
         items: Items = {"occupation": np.asarray(labels), "share": share}
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         try:
             items |= _GROUPS.items("contrast", group_deviations.contrast_values(scores, _in_first(share)))
         except UndefinedError as error:
             figures.miss(str(error))
-            return figures.summary([], items)
+            return replace(figures, items=items)
         _GROUPS.take(figures, items)
         by_group = dict(zip(body.groups, scores.T, strict=True))
         occupations = rows_of({"slice": [OCCUPATION] * len(labels), "value": labels, "share": share, **by_group})
         records = [*_GROUPS.records(items, body.groups), *sorted(occupations, key=lambda row: -row["share"])]
-        return figures.summary(records, items, examples=examples_of_versions(labels, answer, by_frame, body.groups))
+        return replace(
+            figures, records=records, items=items, examples=examples_of_versions(labels, answer, by_frame, body.groups)
+        )
 
     def null(
         self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int, repeats: int

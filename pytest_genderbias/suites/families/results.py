@@ -31,7 +31,7 @@ from pytest_genderbias.suites.statistic import (
     FamilyStatistic,
     Options,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap, one_of, take
 
 _OVER = "items"
@@ -223,7 +223,7 @@ class ResultsOfOthers(Family[ResultsBody]):
         named = {"class": values.classes, "cluster": values.clusters}
         items: Items = {"id": values.ids, "group": values.group, "value": values.values}
         items |= {name: column for name, column in named.items() if len(column)} | {"groups": np.asarray(body.groups)}
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         figures.take(
             body.statistic,
             lambda: _value(kind, items, values.restarts),
@@ -232,8 +232,10 @@ class ResultsOfOthers(Family[ResultsBody]):
         )
         there = [column.tolist() for column in (values.ids, values.group, values.classes, values.clusters)]
         digest = hashlib.sha256(repr(there).encode()).hexdigest()[:16]  # of the items, whatever their values
-        summary = figures.summary(_records(body, values), items, _notes(body, values), {"items": digest})
-        return replace(summary, count=len(values.ids))
+        records, notes = _records(body, values), _notes(body, values)
+        return replace(
+            figures, records=records, items=items, notes=notes, data={"items": digest}, count=len(values.ids)
+        )
 
 
 _OF: Mapping[str, ResultsOfOthers] = {

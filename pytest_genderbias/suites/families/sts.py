@@ -48,7 +48,7 @@ from pytest_genderbias.suites.space import (
     read_word_of_each,
 )
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Summary, SummaryBuilder, examples_of, text_of_pair
+from pytest_genderbias.suites.summary import Summary, examples_of, text_of_pair
 from pytest_genderbias.text.schema import LocatedMap
 from pytest_genderbias.text.template import Piece, Word, parse_template
 
@@ -169,7 +169,7 @@ class Sts(Family[StsBody]):
         n = np.bincount(profession, minlength=len(seen))
         by_group = np.stack([np.bincount(profession, scores.values[:, g, 0], len(seen)) / n for g in (0, 1)], axis=1)
         bias = by_group[:, 0] - by_group[:, 1]
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         take_line(figures, share, bias, "professions", _FEW.format("professions"))
         figures.take(
             "mean_absolute_difference",
@@ -192,7 +192,13 @@ class Sts(Family[StsBody]):
             ),
             {f"similarity ({group})": scores.values[:, k, 0] for k, group in enumerate(body.groups)},
         )
-        return figures.summary(records, items, unstored=_by_template(scores, profession, len(seen)), examples=examples)
+        return replace(
+            figures,
+            records=records,
+            items=items,
+            unstored=_by_template(scores, profession, len(seen)),
+            examples=examples,
+        )
 
     def null(self, body: StsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return r, slope and mean absolute difference of exchanged persons."""
@@ -282,7 +288,7 @@ def _template(text: str) -> Template:
     return Template((person, profession))
 
 
-def _take_accuracy(figures: SummaryBuilder, answer: Answer | None) -> None:
+def _take_accuracy(figures: Summary, answer: Answer | None) -> None:
     if answer is None:
         figures.miss(
             "the STS-B dev set is missing: name its folder with --bias-data (docs/reference/data.md)", "accuracy"

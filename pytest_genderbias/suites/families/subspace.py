@@ -7,7 +7,7 @@ Source: dev2019, tables 7 and 12.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -22,7 +22,7 @@ from pytest_genderbias.suites.family import Context, Family, Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, FloatArray, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, rows_of
+from pytest_genderbias.suites.summary import Record, Summary, rows_of
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 
 _NO_INTERVAL = "no valid interval is known for the singular values of a selected list of words"
@@ -111,12 +111,12 @@ class Subspace(Family[SubspaceBody]):
         """Return the ratios, the cosine, and each word's place along the first component."""
         words, vectors = _all_words(body), _vectors(body, answers["cases"])
         notes = missing_note({"words": [word for word in words if word not in vectors]}, len(words), "no vector")
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         try:
             full = _component(body.words, vectors, options)
         except UndefinedError as error:
             figures.miss(str(error))
-            return figures.summary([], {}, notes)
+            return replace(figures, notes=notes)
         for key, ratio in zip(("ratio_2", "ratio_3", "ratio_4"), full.ratios, strict=True):
             figures.take(key, partial(float, ratio), no_interval=_NO_INTERVAL)
         figures.take(
@@ -124,7 +124,8 @@ class Subspace(Family[SubspaceBody]):
             lambda: bias_subspace.cosine_with(_direction(body, vectors, options), full.component),
             no_interval=_NO_INTERVAL,
         )
-        return figures.summary(*_by_word(body, vectors, full, options), notes=notes)
+        records, items = _by_word(body, vectors, full, options)
+        return replace(figures, records=records, items=items, notes=notes)
 
     def null(self, body: SubspaceBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return ratios of vectors turned at random, and cosines of the first component with random directions."""

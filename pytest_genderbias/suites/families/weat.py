@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,7 +32,7 @@ from pytest_genderbias.suites.family import Context, Family, Option, flag, text,
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, FloatArray, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, rows_of
+from pytest_genderbias.suites.summary import Record, Summary, rows_of
 from pytest_genderbias.text.schema import LocatedMap, take
 
 #: Data sets with contexts, in the order of the search.
@@ -175,13 +175,13 @@ class Weat(_Associations):
     def summarise(self, body: WordSetsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the effect size, its permutation p, and the association of each target word."""
         vectors = _vectors(body, answers["cases"])
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         sets, notes = _known(body.roles(options["exchanged"]), vectors, "no vector")
         try:
             s = _associations(sets, vectors)
         except UndefinedError as error:
             figures.miss(str(error))
-            return figures.summary([], {}, notes)
+            return replace(figures, notes=notes)
         x, y = s[sets["X"].label], s[sets["Y"].label]
         figures.take(
             "effect_size",
@@ -196,7 +196,7 @@ class Weat(_Associations):
             no_interval=_NO_INTERVAL,
         )
         records, items = _by_word(sets, s)
-        return figures.summary(records, items, [*notes, *_means(sets, s)])
+        return replace(figures, records=records, items=items, notes=[*notes, *_means(sets, s)])
 
     def null(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the effect size with the target words shuffled over their sets."""
@@ -300,7 +300,7 @@ class Ceat(_Associations):
     def summarise(self, body: WordSetsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the combined effect size, both p values, and the mean association of each target word."""
         vectors = _by_context(body, answers["cases"])
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         sets, notes = _known(body.roles(options["exchanged"]), vectors, "no context")
         two_sided = not options["one_sided"]
         try:
@@ -308,7 +308,7 @@ class Ceat(_Associations):
             result = ceat(x, y, a, b, draws=options["draws"], seed=seed, two_sided=two_sided)
         except UndefinedError as error:
             figures.miss(str(error))
-            return figures.summary([], {}, notes)
+            return replace(figures, notes=notes)
         s = _mean_associations(sets, vectors)
         s[sets["X"].label], s[sets["Y"].label] = result.associations[: len(x)], result.associations[len(x) :]
         figures.take(
@@ -327,7 +327,7 @@ class Ceat(_Associations):
             f"p_value is that of a mean over {options['draws']} draws, and decreases with their number even for"
             " unrelated words; word_p_value tests whether the words differ by more than chance"
         )
-        return figures.summary(records, items, [*notes, *_means(sets, s)])
+        return replace(figures, records=records, items=items, notes=[*notes, *_means(sets, s)])
 
     def null(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the combined effect size with the target words shuffled over their sets, in the same draws of

@@ -5,7 +5,7 @@ et al. 2018, orgad2022).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -53,7 +53,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     Scale,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -199,7 +199,7 @@ GAP_OPTIONS: Mapping[str, Option] = {
 
 
 def take_gaps(
-    figures: SummaryBuilder, body: WinobiasBody, options: Options, reading: asked_pronouns.Reading
+    figures: Summary, body: WinobiasBody, options: Options, reading: asked_pronouns.Reading
 ) -> tuple[list[Record], dict[str, NDArray[np.generic]], list[str]]:
     """Add gaps of both sides, and gaps and distances of both genders of each profession; return records, items and
     notes.
@@ -408,7 +408,7 @@ def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[in
 
 
 def _take_gaps(
-    figures: SummaryBuilder, key: str, tables: FloatArray, by_pair: FloatArray, shares: Mapping[int, float]
+    figures: Summary, key: str, tables: FloatArray, by_pair: FloatArray, shares: Mapping[int, float]
 ) -> dict[int, float]:
     """Add the figures of the gaps in a rate, and return the gap of each profession that has one, by its code.
 
@@ -556,7 +556,7 @@ class CorefWinobias(Winobias):
         professions.
         """
         reading = self.way.read(answers["cases"])
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         records, items, notes = take_gaps(figures, body, options, reading)
         pro, anti = sides(reading)
         counts = reading.counts.sum(axis=0)
@@ -567,7 +567,7 @@ class CorefWinobias(Winobias):
             _FEW,
         )
         kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if reading.clusters else "F1: f1_pair, by pairs"
-        return figures.summary(records, items, [*reading.notes, kind, *notes])
+        return replace(figures, records=records, items=items, notes=[*reading.notes, kind, *notes])
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -615,7 +615,7 @@ class WinobiasChat(Winobias):
         """
         answer = answers["cases"]
         reading = self.way.read(answer)
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         records, found, notes = take_gaps(figures, body, options, reading)
         right, reason = _right(reading), _reason(reading, options["floor"])
         items = {**found, "right": right.sum(axis=1), **reading.picked.items(2), "undefined": np.asarray([reason])}
@@ -624,7 +624,9 @@ class WinobiasChat(Winobias):
             figures.miss(reason, *GAPS)
         shown = {"right_pro": right[:, 0], "right_anti": right[:, 1]}
         examples = asking.examples_of_messages(answer, reading.facts["id"][::2], shown)
-        return figures.summary([] if reason else records, items, [*reading.notes, *notes], examples=examples)
+        return replace(
+            figures, records=[] if reason else records, items=items, notes=[*reading.notes, *notes], examples=examples
+        )
 
     def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged, if the model can do the task."""

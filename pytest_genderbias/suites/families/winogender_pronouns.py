@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,7 +27,7 @@ from pytest_genderbias.suites.families.shared import asked_pronouns, asking
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
 from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, rows_of
+from pytest_genderbias.suites.summary import Record, Summary, rows_of
 
 _OVER = "occupations"
 _SHE_HE = ("female", "male")
@@ -64,7 +65,7 @@ ACCURACY = FamilyStatistic(SHARE, "share of sentences with she or he whose prono
 
 
 def take_likelihoods(
-    figures: SummaryBuilder, facts: Facts, likelihood: FloatArray, right: FloatArray
+    figures: Summary, facts: Facts, likelihood: FloatArray, right: FloatArray
 ) -> tuple[list[Record], Items]:
     """Add the correlation of the likelihood by occupation with the share of women, and accuracies, and return records
     and items.
@@ -162,7 +163,7 @@ def _accuracy(right: FloatArray, n: FloatArray) -> float:
     return float(right.sum() / n.sum())
 
 
-def miss_unresolved(figures: SummaryBuilder, facts: Facts, resolved: NDArray[np.bool_]) -> None:
+def miss_unresolved(figures: Summary, facts: Facts, resolved: NDArray[np.bool_]) -> None:
     """Take the value from what compares answers where there is none: with she for r and slope, with she and he for the
     gap.
     """
@@ -278,13 +279,13 @@ class CorefWinogender(Winogender):
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
         reading = self.way.read(answers["cases"])
         how = _how(options, reading.facts)
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         records, items = take_likelihoods(figures, reading.facts, *_scored(reading, how))
         miss_unresolved(figures, reading.facts, reading.linked >= 0)
         notes = [*reading.notes, f"likelihood: {how}"]
         if reading.clusters:
             notes.append("right: the pronoun is in one cluster with the right person, and not with the other")
-        return figures.summary(records, items, notes)
+        return replace(figures, records=records, items=items, notes=notes)
 
     def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
@@ -351,7 +352,7 @@ class WinogenderChat(Winogender):
         answer = answers["cases"]
         reading = self.way.read(answer)
         facts, picked = reading.facts, reading.picked
-        figures = SummaryBuilder(self.statistics)
+        figures = Summary(self.statistics)
         records, found = take_likelihoods(figures, facts, *_chosen(reading, options["likelihood"]))
         miss_unresolved(figures, facts, reading.linked >= 0)
         reason = _reason(reading, options["floor"])
@@ -362,7 +363,7 @@ class WinogenderChat(Winogender):
         shown = dict(zip(("occupation", "participant"), picked.probabilities.T, strict=False))
         examples = asking.examples_of_messages(answer, facts["occupation"], shown)
         notes = [*reading.notes, f"likelihood: {options['likelihood']}"]
-        return figures.summary([] if reason else records, items, notes, examples=examples)
+        return replace(figures, records=[] if reason else records, items=items, notes=notes, examples=examples)
 
     def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a

@@ -14,7 +14,7 @@ from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.suites.family import Context, resolve_options
-from pytest_genderbias.suites.summary import SummaryBuilder
+from pytest_genderbias.suites.summary import Summary
 
 SUITE = load_suite("sts-occupation")
 SHARE = {entry.word: entry.attributes["women_share"] / 100 for entry in SUITE.body.profession.entries}
@@ -160,7 +160,7 @@ def test_what_lies_on_a_line_has_no_interval_and_says_why():
 
 
 def test_no_figure_goes_without_interval_or_reason():
-    figures = SummaryBuilder(SUITE.family.statistics)
+    figures = Summary(SUITE.family.statistics)
     figures.take("slope", lambda: 1.0, lambda: None)
     assert figures.reasons["slope"] == "too few items, or too few that differ, for an interval"
     with pytest.raises(ValueError, match="pearson_r has no interval and no reason why"):

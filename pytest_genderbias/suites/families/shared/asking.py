@@ -36,7 +36,7 @@ from pytest_genderbias.suites.cases import Answer, Facts, Items, Question, TextC
 from pytest_genderbias.suites.family import CANNOT, AnyFamily, Competence, Context, Option, share
 from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options, Scale
-from pytest_genderbias.suites.summary import Examples, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.suites.summary import Examples, Summary, examples_of
 
 READABLE = 0.9  #: least share of replies in text that can be read, or decline
 
@@ -421,7 +421,7 @@ CONTROL_ACCURACY = FamilyStatistic(
 )
 
 
-def take_task(figures: SummaryBuilder, names: Sequence[str], options: Options, items: Arrays, few: str) -> None:
+def take_task(figures: Summary, names: Sequence[str], options: Options, items: Arrays, few: str) -> None:
     """Add figures that are means over clusters, such as mass and accuracy; the accuracy is a share.
 
     Args:

@@ -13,7 +13,7 @@ from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, 
 from pytest_genderbias.statistics.distances import Distances, distance_gap, distance_sum
 from pytest_genderbias.suites.family import Option, one_of
 from pytest_genderbias.suites.statistic import SIZE, Drawn, FamilyStatistic, FloatArray, MakeSums
-from pytest_genderbias.suites.summary import SummaryBuilder
+from pytest_genderbias.suites.summary import Summary
 
 LABELS, PROBABILITIES = "labels", "probabilities"
 OUTPUT_OPTION: Mapping[str, Option] = {
@@ -73,7 +73,7 @@ def distance_statistics(
     return statistics
 
 
-def take_distances(figures: SummaryBuilder, tables: Mapping[str, ArrayLike], no_interval: str) -> None:
+def take_distances(figures: Summary, tables: Mapping[str, ArrayLike], no_interval: str) -> None:
     """Add the value of each distance, from the table of each measure: cases by group, class and prediction, shape (2,
     K, R).
     """

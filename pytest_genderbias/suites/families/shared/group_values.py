@@ -19,7 +19,7 @@ from pytest_genderbias.statistics import group_deviations
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.suites.cases import Items, refuse_unable, take_arrays
 from pytest_genderbias.suites.statistic import SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Record, SummaryBuilder, records_by
+from pytest_genderbias.suites.summary import Record, Summary, records_by
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class GroupValues:
         units, values = self.of(arrays, name)
         return ItemSums(units, group_deviations.contrast_columns(values), "contrast_rms", self.over)
 
-    def take(self, figures: SummaryBuilder, items: Arrays) -> None:
+    def take(self, figures: Summary, items: Arrays) -> None:
         """Add the root mean squares with their intervals."""
         for name, value in self.values.items():
             values = partial(self.of, items, name)
@@ -142,7 +142,7 @@ class GroupValues:
             raise UndefinedError(f"{values.shape[1]} groups have no one difference; the records have each of them")
         return mean_sums(units, values[:, 0] - values[:, 1], np.ones(len(units)), self.over)
 
-    def take_difference(self, figures: SummaryBuilder, statistic: str, items: Arrays, name: str) -> None:
+    def take_difference(self, figures: Summary, statistic: str, items: Arrays, name: str) -> None:
         """Add the mean difference of two groups with its interval."""
         limits = self.values[name].limits
         bounds = limits if np.isfinite(limits).all() else None

@@ -5,6 +5,7 @@ against the share of women.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,15 +26,7 @@ from pytest_genderbias.statistics.sums import (
 )
 from pytest_genderbias.suites.cases import Answer, Items, take_arrays
 from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import (
-    Examples,
-    Record,
-    Summary,
-    SummaryBuilder,
-    examples_of,
-    rows_of,
-    text_of_versions,
-)
+from pytest_genderbias.suites.summary import Examples, Record, Summary, examples_of, rows_of, text_of_versions
 
 _FEW = "the occupations that vary are too few among those scored"
 
@@ -102,7 +95,7 @@ def bias_summary(
         notes: remarks for the reader.
     """
     bias, ones = score_bias(scores[:, :, 0], scores[:, :, 1]), np.ones(len(scores))
-    figures = SummaryBuilder(statistics)
+    figures = Summary(statistics)
     figures.take(
         "aggregate_bias",
         lambda: aggregate_bias(bias),
@@ -116,7 +109,7 @@ def bias_summary(
     by_template = {"template": np.asarray(templates), "template_difference": scores[:, :, 0] - scores[:, :, 1]}
     records = records_of_groups({"occupation": labels, "bias": bias}, groups, means)
     examples = examples_of_versions(labels, answer, scores, groups, what)
-    return figures.summary(records, items, notes, unstored=by_template, examples=examples)
+    return replace(figures, records=records, items=items, notes=notes, unstored=by_template, examples=examples)
 
 
 def records_of_groups(
@@ -211,7 +204,7 @@ def line_statistics(
     }
 
 
-def take_line(figures: SummaryBuilder, share: FloatArray, values: FloatArray, over: str, few: str) -> None:
+def take_line(figures: Summary, share: FloatArray, values: FloatArray, over: str, few: str) -> None:
     """Add r and slope of values against the share of women, each of shape (n,), with intervals over units."""
     figures.take("pearson_r", lambda: pearson(share, values), lambda: pearson_interval(share, values, over), few)
     figures.take("slope", lambda: slope(share, values), lambda: slope_interval(share, values, over), few)
