@@ -23,7 +23,7 @@ from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.suites.family import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "deployment"
@@ -179,9 +179,10 @@ def answers(row: Row, model: Model, batch_tokens: int | None = None) -> NDArray[
     """Return the scores of up to 1,000 cases, spread over the suite."""
     suite = load_suite(row.suite)
     options = resolve_options(suite.family.options, suite.defaults, row.suite)
-    cases, query = suite.family.space(suite.body, options), suite.family.query(suite.body, options)
-    chosen = np.unique(np.linspace(0, cases.n_cases - 1, 1000).astype(np.int64))
-    return np.asarray(make_scorer(cases, query, model, batch_tokens).score(chosen))
+    asked = suite.family.questions(suite.body, options, Context(model.role.kind))["cases"]
+    assert asked.cases is not None
+    chosen = np.unique(np.linspace(0, asked.cases.n_cases - 1, 1000).astype(np.int64))
+    return np.asarray(make_scorer(asked.cases, asked.query, model, batch_tokens).score(chosen))
 
 
 def difference(before: NDArray[np.generic], now: NDArray[np.generic]) -> tuple[float, str]:

@@ -48,7 +48,7 @@ from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_
 from pytest_genderbias.scoring.executor import Executor, Scored, windows
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.suites.cases import IntArray
-from pytest_genderbias.suites.family import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.query import Query
 from pytest_genderbias.suites.space import CaseSpace
 
@@ -240,9 +240,9 @@ class Job:
         """The cases, the question, and the digest of the suite."""
         suite = load_suite(SUITE)
         options = resolve_options(suite.family.options, dict(suite.defaults), suite.name)
-        space = suite.family.space(suite.body, options)
-        assert isinstance(space, CaseSpace)
-        return space, suite.family.query(suite.body, options), suite.digest
+        asked = suite.family.questions(suite.body, options, Context("any"))["cases"]
+        assert isinstance(asked.cases, CaseSpace)
+        return asked.cases, asked.query, suite.digest
 
     def score(self, executor: Executor | None = None, limit: int | None = None) -> NDArray[np.generic]:
         """Score them as the product does, without the cache, and print its remarks."""

@@ -25,7 +25,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -418,21 +418,16 @@ def read_passages(paths: Sequence[str | Path], most: int, *, size: int = 2000, t
         DataFileError: a file is missing, has no words or is not UTF-8; a line is not a document; the text is not cut
             into words (:mod:`~pytest_genderbias.text.unspaced`).
     """
-    passages = _first_passages(paths, most, size, tokens)
+    passages: list[Passage] = []
+    files = (file for path in paths for file in corpus_files(path))
+    for text, words in chain.from_iterable(_passages(file, min(size, most), tokens) for file in files):
+        if words:
+            passages.append((text, words))
+        if sum(words for _, words in passages) >= most:
+            break
     if not passages:
         raise DataFileError(f"{', '.join(map(str, paths))}: no words; expected a text")
     check_of(text for text, _ in passages).refuse(", ".join(map(str, paths)), DataFileError)
-    return passages
-
-
-def _first_passages(paths: Sequence[str | Path], most: int, size: int, tokens: str) -> list[Passage]:
-    passages: list[Passage] = []
-    for path in paths:
-        for file in corpus_files(path):
-            for passage in _passages(file, min(size, most), tokens):
-                passages.append(passage)
-                if sum(words for _, words in passages) >= most:
-                    return passages
     return passages
 
 
@@ -444,16 +439,11 @@ def _passages(file: Path, size: int, tokens: str) -> Iterator[Passage]:
         parts.append(part)
         words += len(part.split())
         if words >= size:
-            yield from _passage(parts, split)
+            text = "".join(parts)
+            yield text, len(split(text))
             parts, words = [], 0
-    yield from _passage(parts, split)
-
-
-def _passage(parts: list[str], split: Tokenise) -> Iterator[Passage]:
     text = "".join(parts)
-    words = len(split(text))
-    if words:
-        yield text, words
+    yield text, len(split(text))
 
 
 def _parts(file: Path) -> Iterator[str]:
@@ -500,17 +490,9 @@ class WordContext:
     stop: int
 
 
-@dataclass
-class ContextSample:
-    """A random sample of the contexts of a word. ``total`` is the number of contexts in the corpus."""
-
-    drawn: list[WordContext] = field(default_factory=list)
-    total: int = 0
-
-
 def draw_contexts(
     path: str | Path, words: Collection[str], *, most: int = 200, window: int = 9, seed: int = 0
-) -> dict[str, ContextSample]:
+) -> dict[str, list[WordContext]]:
     """Sample contexts of words from a corpus.
 
     The corpus is read once, in memory that does not grow with it. A word occurs in a sentence if the case is equal and
@@ -527,7 +509,7 @@ def draw_contexts(
         seed: The seed of the sample. The sample of a word does not depend on the other words.
 
     Returns:
-        The sample of each word, which is empty if the word does not occur.
+        The sampled contexts of each word, none if the word does not occur.
 
     Raises:
         DataFileError: as :func:`feed_corpus`, also of a text that is not cut into
@@ -538,47 +520,38 @@ def draw_contexts(
     ...     file = Path(folder, "two.txt")
     ...     _ = file.write_text("In spring old Bill, the baker, paid the bill. Bill's shop was full.")
     ...     sample = draw_contexts(file, ["Bill"], window=3)["Bill"]
-    >>> [(context.text, context.text[context.start : context.stop]) for context in sample.drawn]
+    >>> [(context.text, context.text[context.start : context.stop]) for context in sample]
     [('old Bill, the', 'Bill'), ("Bill's shop was", 'Bill')]
     """
-    samples = {word: ContextSample() for word in words}
+    samples: dict[str, list[WordContext]] = {word: [] for word in words}
+    seen = dict.fromkeys(samples, 0)
     generators = {word: np.random.default_rng([seed, zlib.crc32(word.encode())]) for word in samples}
     word_of = {" ".join(normal_form(word).split()): word for word in samples}
     pattern = _pattern(word_of)
     check = CutCheck()
-    for sentence in read_sentences(path):
+    for _, sentence in read_sentences(path):
         check.add(sentence)
         normal = NormalText(sentence)
         found = reversed([*word_pattern(pattern, normal.text).finditer(normal.text)])
         positions = {word_of[" ".join(match[0].split())]: normal.span(*match.span()) for match in found}
         for word, (start, stop) in positions.items():
-            sample = samples[word]
-            sample.total += 1
-            if len(sample.drawn) < most:
-                sample.drawn.append(_cut(sentence, start, stop, window))
-            elif (index := int(generators[word].integers(sample.total))) < most:
-                sample.drawn[index] = _cut(sentence, start, stop, window)
+            seen[word] += 1
+            if len(samples[word]) < most:
+                samples[word].append(_cut(sentence, start, stop, window))
+            elif (index := int(generators[word].integers(seen[word]))) < most:
+                samples[word][index] = _cut(sentence, start, stop, window)
     check.refuse(path, DataFileError)
     return samples
 
 
-def read_sentences(path: str | Path) -> Iterator[str]:
-    """Yield the sentences of a corpus.
-
-    Raises:
-        DataFileError: as :func:`feed_corpus`.
-    """
-    return (sentence for _, sentence in read_document_sentences(path))
-
-
-def read_document_sentences(path: str | Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, str]]:
+def read_sentences(path: str | Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, str]]:
     """Yield the sentences of a corpus with the number of their document, from 0; empty documents are counted.
 
     Documents end as in this module's description. An unreadable line is skipped if ``on_broken`` does
     not raise.
 
     Raises:
-        DataFileError: as :func:`read_sentences`.
+        DataFileError: as :func:`feed_corpus`.
     """
     number = -1
     for file in corpus_files(path):

@@ -13,7 +13,6 @@ from typing import Any
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief, expected_instead, refuse_unknown_name
 
 #: Files that belong together, each a path or pattern relative to the data folder.
@@ -94,15 +93,6 @@ def data_set_of(value: str, names: Collection[str]) -> str | None:
             + expected_instead(name, names, advice=f", or a path with a separator or a suffix (./{value})")
         )
     return None
-
-
-def own_path(value: str) -> Path:
-    """Return the value of an option as a path, relative to the working directory or to a home folder (``~``).
-
-    Raises:
-        SettingError: the home folder is unknown.
-    """
-    return expand(value)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.folder import own_path
 from pytest_genderbias.datasets.gold_pairs import LABELS, read_inference, read_similarity
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.config import labels_of
@@ -39,6 +38,7 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums, blocks_of
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import PairProbabilities, PairSimilarity, Query
 from pytest_genderbias.text.normal_form import folded
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import Count
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class FineTuning(TrainingSettings):
         """Return the given file, or those of a data set."""
         if file is None:
             return self._data().find_all(data_set, split)
-        path = own_path(file)
+        path = expand(file)
         if not path.is_file():
             raise DataFileError(f"{path}: no such file")
         return (path,)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.corpora import TOKENISERS, corpus_sha256, read_document_sentences, text_tokens
-from pytest_genderbias.datasets.folder import DataFolder, data_set_of, known_data_sets, own_path
+from pytest_genderbias.datasets.corpora import TOKENISERS, corpus_sha256, read_sentences, text_tokens
+from pytest_genderbias.datasets.folder import DataFolder, data_set_of, known_data_sets
 from pytest_genderbias.errors import BiasWarning, DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
@@ -36,6 +36,7 @@ from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.query import BlockLogLikelihood
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, check_setting
 from pytest_genderbias.text.unspaced import check_of
 
@@ -148,8 +149,8 @@ def read_sentence_rows(
 def _files(corpus: str, data: str | None) -> tuple[Path, ...]:
     name = data_set_of(corpus, known_data_sets())
     if name is None:
-        return (own_path(corpus),)
-    folder = DataFolder(None if data is None else own_path(data))
+        return (expand(corpus),)
+    folder = DataFolder(None if data is None else expand(data))
     return folder.find_all(name, corpus.partition("/")[2] or None)
 
 
@@ -167,7 +168,7 @@ def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[in
     documents: list[int] = []
     words = first = 0
     for file in files:
-        for document, sentence in read_document_sentences(file, warn):
+        for document, sentence in read_sentences(file, warn):
             if sentence.strip() and (most is None or words < most):
                 sentences.append(sentence.strip())
                 documents.append(first + document)

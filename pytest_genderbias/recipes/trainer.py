@@ -24,7 +24,7 @@ from zipfile import is_zipfile
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.datasets.folder import DataFolder, own_path
+from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
 from pytest_genderbias.measurement.processes import is_left_alone, process_count, refuse_several
 from pytest_genderbias.models.hidden_layers import hidden_states, parameters_behind, save_projections
@@ -43,6 +43,7 @@ from pytest_genderbias.recipes.recipe import (
     identifying_settings,
 )
 from pytest_genderbias.scoring.scorer import Progress
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import Count, Positive, at_least, check_fields
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class TrainingSettings(Recipe):
         return Subset(examples, order), {**arguments, "train_sampling_strategy": "sequential", "num_train_epochs": 1}
 
     def _data(self) -> DataFolder:
-        return DataFolder(None if self.data is None else own_path(self.data))
+        return DataFolder(None if self.data is None else expand(self.data))
 
 
 def check_arguments(arguments: Mapping[str, object]) -> None:

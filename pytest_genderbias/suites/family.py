@@ -59,22 +59,21 @@ class Option:
         """The accepted values, in words."""
         return words(schema.without_null(self.hint))
 
-    def is_signed(self, value: object, others: Mapping[str, object]) -> bool:
-        """Return whether a signature has this value of the option beside those of all: measurements with other values
-        are not compared.
-        """
-        used = self.only_with is None or others[self.only_with[0]] == self.only_with[1]
-        return used and not self.display and not (self.implied and value == self.default)
-
 
 def signed_options(options: Mapping[str, Option], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that a signature has, of the values of all options.
+    """Return the values that a signature has, of the values of all options: measurements with others are not compared.
 
     >>> known = {"by": one_of("sum", "draws", meaning=""), "draws": whole(20, "", only_with=("by", "draws"))}
     >>> signed_options(known, {"by": "sum", "draws": 20})
     {'by': 'sum'}
     """
-    return {name: value for name, value in values.items() if options[name].is_signed(value, values)}
+    signed = {}
+    for name, value in values.items():
+        option = options[name]
+        used = option.only_with is None or values[option.only_with[0]] == option.only_with[1]
+        if used and not option.display and not (option.implied and value == option.default):
+            signed[name] = value
+    return signed
 
 
 def one_of(default: str, *others: str, meaning: str, implied: bool = False) -> Option:
@@ -106,11 +105,6 @@ def whole(
 ) -> Option:
     """Make an option that is a whole number of at least ``least``."""
     return Option(default, Annotated[int, at_least(least)], meaning, display, only_with=only_with)
-
-
-def letters(meaning: str) -> Option:
-    """Make an option that is a range of first letters such as ``A-M``, or nothing."""
-    return Option(None, schema.Initials | None, meaning)
 
 
 def text(meaning: str, default: str | None = None, display: bool = False) -> Option:

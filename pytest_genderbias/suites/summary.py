@@ -108,16 +108,7 @@ def examples_of(
 
 def text_of_versions(cases: Cases, unit: int) -> str:
     """Return the first two sentences of a unit on one line."""
-    return text_of_pair([text for (text,) in cases.sentences(cases.cases_of(np.array([unit]))[:2])], "|")
-
-
-def text_of_pair(segments: Sequence[str], between: str) -> str:
-    """Return two sentences on one line.
-
-    >>> text_of_pair(("The nurse ran.", "The woman ran."), "=>")
-    'The nurse ran. => The woman ran.'
-    """
-    return f" {between} ".join(segments)
+    return " | ".join(text for (text,) in cases.sentences(cases.cases_of(np.array([unit]))[:2]))
 
 
 Record = dict[str, Any]  #: a row of a table of the suite's own

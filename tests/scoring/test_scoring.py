@@ -869,7 +869,7 @@ import numpy as np
 from pytest_genderbias.measurement.runner import measure
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
-from pytest_genderbias.suites.family import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.suite import load_suite
 
 class Slow:
@@ -883,11 +883,12 @@ class Slow:
 
 suite = load_suite("lm-occupation")
 options = resolve_options(suite.family.options, suite.defaults, suite.name)
-space, query = suite.family.space(suite.body, options), suite.family.query(suite.body, options)
+asked = suite.family.questions(suite.body, options, Context("causal-lm"))["cases"]
 Path(sys.argv[2], f"ready-{sys.argv[3]}").touch()
 while not Path(sys.argv[2], "go").exists():
     time.sleep(0.01)
-scores, _ = score_suite(space, query, wrap_object(Slow()), "0" * 64, ScoreSettings(cache=Path(sys.argv[1])), "test")
+settings = ScoreSettings(cache=Path(sys.argv[1]))
+scores, _ = score_suite(asked.cases, asked.query, wrap_object(Slow()), "0" * 64, settings, "test")
 print(json.dumps([Slow.calls, float(scores.values.sum())]))
 """
 

@@ -14,7 +14,7 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from pytest_genderbias import load_suite
-from pytest_genderbias.suites.family import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 
 BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROBERTA_SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -28,7 +28,9 @@ def suite_space(name, **options):
     """Return a packaged suite's space and query; they must not be changed."""
     suite = load_suite(name)
     chosen = resolve_options(suite.family.options, {**suite.defaults, **options}, name)
-    return suite.family.space(suite.body, chosen), suite.family.query(suite.body, chosen)
+    context = Context("causal-lm" if "verbaliser" in options else "any")
+    question = suite.family.questions(suite.body, chosen, context)["cases"]
+    return question.cases, question.query
 
 
 @cache

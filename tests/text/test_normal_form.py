@@ -26,7 +26,7 @@ from pytest_genderbias.mitigation.methods.scrubbing import scrub
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, classifier_role
 from pytest_genderbias.models.vectors import read_vectors
-from pytest_genderbias.suites.families.generation import CountedWords
+from pytest_genderbias.suites.families.generation import count_words
 from pytest_genderbias.text.normal_form import KINDS, NormalText, folded, is_ignored, normal_form
 
 #: Invisible characters of each range of the kind, and some others that have no glyph.
@@ -102,9 +102,8 @@ def test_words_of_texts_are_matched(disguise) -> None:
     labels = label_groups(vocabulary, [[woman], [disguise("man")]])
     vocabulary.ids(TOKENISERS["words"](f"woman man {disguise('the')}"))
     assert scorable_words(vocabulary.words, labels, [disguise("the")]).tolist() == [False] * 3
-    counted = CountedWords({"women": frozenset({"woman"})}, ("i cannot",)).count(
-        [f"{woman}!", f"{disguise('I')} {disguise('cannot')}."]
-    )
+    texts = [f"{woman}!", f"{disguise('I')} {disguise('cannot')}."]
+    counted = count_words(texts, {"women": ["woman"]}, ("i cannot",))
     assert counted["women"].tolist() == [1, 0]
     assert counted["refused"].tolist() == [0, 1]
 
@@ -128,7 +127,7 @@ def test_apostrophes_are_one(apostrophe: str) -> None:
     options = ("Can't be determined", "Black", "Asian")
     stored = StoredAnswers(Path("a"), {"x": f"Can{apostrophe}t be determined"})
     assert picked_options(stored, [("x", options)]).tolist() == [[1.0, 0.0, 0.0]]
-    assert CountedWords({}, ("i can't",)).count([f"I can{apostrophe}t do that."])["refused"].tolist() == [1]
+    assert count_words([f"I can{apostrophe}t do that."], {}, ("i can't",))["refused"].tolist() == [1]
     assert TOKENISERS["words"](f"she{apostrophe}s") == ["she", "'s"]
 
 
@@ -181,7 +180,7 @@ def test_words_of_vectors_are_found_and_keep_their_own_spelling_first(tmp_path: 
 
 def test_a_model_reads_contexts_as_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Old Bi\u00adll paid. So did Bill\u2019s boss.")
-    drawn = draw_contexts(tmp_path / "a.txt", ["Bill"], window=5)["Bill"].drawn
+    drawn = draw_contexts(tmp_path / "a.txt", ["Bill"], window=5)["Bill"]
     assert [context.text[context.start : context.stop] for context in drawn] == ["Bi\u00adll", "Bill"]
     assert drawn[0].text == "Old Bi\u00adll paid."
 

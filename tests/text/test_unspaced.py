@@ -25,7 +25,7 @@ from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAu
 from pytest_genderbias.mitigation.methods.iterative_scrubbing import iterative_scrub
 from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing, scrub
 from pytest_genderbias.recipes.language_modelling import read_sentence_rows
-from pytest_genderbias.suites.families.generation import CountedWords
+from pytest_genderbias.suites.families.generation import count_words
 from pytest_genderbias.text.packaged import folder
 from pytest_genderbias.text.unspaced import check_of
 
@@ -136,10 +136,10 @@ def test_a_corpus_that_is_cut_or_english_is_read(tmp_path: Path) -> None:
 
 
 def test_generated_texts_that_are_not_cut_are_refused() -> None:
-    words = CountedWords({"joy": frozenset({"高兴"})}, ("i cannot",))
+    lists = {"joy": ["高兴"]}
     with pytest.raises(NotApplicableError, match=r"generated texts: the text has no spaces"):
-        words.count([UNCUT["Chinese"], "I am happy."])
-    assert words.count(["她 很 高兴"])["joy"].tolist() == [1]
+        count_words([UNCUT["Chinese"], "I am happy."], lists, ("i cannot",))
+    assert count_words(["她 很 高兴"], lists, ("i cannot",))["joy"].tolist() == [1]
 
 
 YES = {"line": "请只回答{options}。", "or": "或", "yes": "是", "no": "否", "refusals": ["抱歉"]}

@@ -24,7 +24,7 @@ from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, ref
 from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Record, Summary
+from pytest_genderbias.suites.summary import Record, Summary, records_by
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
 
@@ -305,18 +305,17 @@ def _records(items: Mapping[str, NDArray[np.generic]]) -> list[Record]:
     """
     able = not str(items["undefined"][0])
     unclear = items["ambiguous"].astype(bool)
-    records: list[Record] = []
-    for what in ("template", "groups"):
-        rows = []
-        for label in np.unique(items[what]):
-            here = items[what] == label
-            row: Record = {"slice": what.removesuffix("s"), "value": str(label)}
-            if what == "template":
-                row["asked"] = str(items["asked"][here][0])
-            for kind, of in (("ambiguous", here & unclear), ("disambiguated", here & ~unclear)):
-                n = float(np.asarray(items["answered"], dtype=np.float64)[of].sum())
-                row[f"lean_{kind}"] = float(np.sum(items["lean"][of])) / n if n and able else None
-                row[f"accuracy_{kind}"] = float(np.mean(items["right"][of])) if of.any() else None
-            rows.append(row)
-        records += sorted(rows, key=lambda row: -abs(row["lean_ambiguous"] or 0.0))
-    return records
+
+    def figures(here: NDArray[np.bool_]) -> Record:
+        row: Record = {}
+        for kind, of in (("ambiguous", here & unclear), ("disambiguated", here & ~unclear)):
+            n = float(np.asarray(items["answered"], dtype=np.float64)[of].sum())
+            row[f"lean_{kind}"] = float(np.sum(items["lean"][of])) / n if n and able else None
+            row[f"accuracy_{kind}"] = float(np.mean(items["right"][of])) if of.any() else None
+        return row
+
+    def with_question(here: NDArray[np.bool_]) -> Record:
+        return {"asked": str(items["asked"][here][0]), **figures(here)}
+
+    rows = partial(records_by, worst=lambda row: abs(row["lean_ambiguous"] or 0.0))
+    return rows(items, ["template"], with_question) + rows({"group": items["groups"]}, ["group"], figures)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -39,7 +38,7 @@ from pytest_genderbias.suites.families.shared.persons import (
     some_of,
     stored_persons,
 )
-from pytest_genderbias.suites.family import Competence, Context, Family, Option, flag, one_of, table, text
+from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, flag, one_of, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
 from pytest_genderbias.suites.statistic import (
     EXCESS_SHARE,
@@ -55,7 +54,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
 )
 from pytest_genderbias.suites.summary import Record, Summary
-from pytest_genderbias.text.schema import LocatedMap, Rule
+from pytest_genderbias.text.schema import Rule
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
 _GAP_FIGURES: tuple[GapFigure, ...] = ("rms", "pearson", "slope", "sum")
@@ -175,7 +174,7 @@ def _two_names(names: Sequence[object]) -> bool:
     return len(set(map(str, names))) == len(names) == 2 and all(map(str, names))
 
 
-class Bios(Family[None]):
+class Bios(DataFamily):
     """Gaps between women and men in the rates of a classifier, and distances of their distributions."""
 
     name: ClassVar[str] = "bios"
@@ -187,7 +186,6 @@ class Bios(Family[None]):
     )
     needs: ClassVar[str] = "a text classifier, or a file of a classifier's predictions"
     roles: ClassVar[tuple[str, ...]] = ("text-classifier", "class-predictions")
-    keys: ClassVar[tuple[str, ...]] = ()
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = _statistics()
     options: ClassVar[Mapping[str, Option]] = {
         "texts": table("bias_in_bios", *BIOGRAPHIES, meaning="labelled texts; a path starts where pytest is started"),
@@ -218,9 +216,6 @@ class Bios(Family[None]):
         ),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> None:
-        """Read nothing: the texts come from data sets."""
-
     def competence(self, summary: Summary) -> Competence | None:
         """Return the balanced accuracy: the mean recall over classes, both groups together."""
         rate = list(summary.items["rate"]).index("tpr")
@@ -229,10 +224,6 @@ class Bios(Family[None]):
             return None
         value, low, high = mean_recall(right, n)
         return Competence("classes, by their mean recall,", value, low, high, 1 / int((n > 0).sum()), int(n.sum()))
-
-    def content(self, body: None) -> object:
-        """Return nothing: the digest of the data is in the signature."""
-        return []
 
     def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the class of every text, or for all stored predictions."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets import corpora
-from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets, own_path
+from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets
 from pytest_genderbias.errors import UndefinedError, UnknownNameError
 from pytest_genderbias.statistics import cooccurrence
 from pytest_genderbias.statistics.block_tables import block_of
@@ -30,6 +30,7 @@ from pytest_genderbias.suites.space import read_groups
 from pytest_genderbias.suites.statistic import SIGNED, SIZE, FamilyStatistic, MakeSums, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import Count, LocatedList, LocatedMap, Rule, take, take_texts
 from pytest_genderbias.text.unspaced import refuse_uncut_replies
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
@@ -542,7 +543,7 @@ def _find(name: str, context: Context, split: str | None = None) -> tuple[tuple[
     """
     data_set = data_set_of(name, known_data_sets())
     if data_set is None:
-        return (own_path(name),), "a text of your own"
+        return (expand(name),), "a text of your own"
     _, _, wanted = name.partition("/")
     files, found = context.data.locate(
         data_set, wanted or (split if split in known_data_sets()[data_set].splits else None)

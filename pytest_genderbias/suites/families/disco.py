@@ -19,18 +19,7 @@ from pytest_genderbias.statistics.count_sums import significant_fill_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question, take_arrays
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import (
-    GENDERS,
-    ITEMS,
-    ITEMS_KEY,
-    Context,
-    Family,
-    Option,
-    letters,
-    one_of,
-    share,
-    whole,
-)
+from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option, one_of, share, whole
 from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.space import (
     CaseSpace,
@@ -43,7 +32,7 @@ from pytest_genderbias.suites.space import (
 )
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary
-from pytest_genderbias.text.schema import LocatedMap
+from pytest_genderbias.text.schema import Initials, LocatedMap
 from pytest_genderbias.text.template import Piece
 
 _NO_INTERVAL = (
@@ -119,7 +108,7 @@ class DisCo(Family[DiscoBody]):
         "family": one_of("template", "suite", meaning="what Bonferroni corrects over: the fills of a template, or all"),
         "test": one_of("chi2", "fisher", meaning="Pearson's chi-square, or Fisher's exact test (two groups)"),
         "repeats": whole(100, "shuffles of the null control"),
-        "initials": letters("only persons whose name starts with these letters, as A-M"),
+        "initials": Option(None, Initials | None, "only persons whose name starts with these letters, as A-M"),
         "templates": TEMPLATES,
         ITEMS_KEY: ITEMS,
     }
@@ -167,12 +156,8 @@ class DisCo(Family[DiscoBody]):
         return replace(body.person, entries=tuple(kept))
 
     def questions(self, body: DiscoBody, options: Options, context: Context) -> dict[str, Question]:
-        """Ask for the fills of every case."""
-        return {"cases": Question(self.space(body, options), self.query(body, options))}
-
-    def query(self, body: DiscoBody, options: Options) -> TopFills:
-        """Ask for the top k fills of each sentence."""
-        return TopFills(options["top_k"])
+        """Ask for the top k fills of every case."""
+        return {"cases": Question(self.space(body, options), TopFills(options["top_k"]))}
 
     def summarise(self, body: DiscoBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Count the significant fills of each template, and those of shuffled groups."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -57,39 +57,35 @@ _WORD = r"[\w]+(?:['-][\w]+)*"
 _OPENING = "\"'* \t\n"  #: what may stand before the first word of a reply
 
 
-@dataclass(frozen=True)
-class CountedWords:
-    """Lists of words, in lower case, and the beginnings of replies that decline.
+def count_words(
+    texts: Sequence[str], lists: Mapping[str, Iterable[str]], refusals: tuple[str, ...]
+) -> dict[str, NDArray[np.int64]]:
+    """Return how many words each text has, how many of each list, and 1 for a text that declines; each of shape (n,).
 
-    Attributes:
+    Words and beginnings are matched in their normal form, and in lower case.
+
+    Args:
+        texts: n texts.
         lists: words by name of the list.
-        refusals: beginnings, in lower case.
+        refusals: beginnings of replies that decline, in their normal form and in lower case.
 
-    Words and beginnings are matched in their normal form.
+    Raises:
+        NotApplicableError: the texts have no spaces between words.
+
+    >>> counts = count_words(["Happy boys are happy.", "I cannot help."], {"joy": ["Happy"]}, ("i cannot",))
+    >>> {name: found.tolist() for name, found in counts.items()}
+    {'joy': [2, 0], 'words': [4, 3], 'refused': [0, 1]}
     """
-
-    lists: dict[str, frozenset[str]]
-    refusals: tuple[str, ...]
-
-    def count(self, texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
-        """Return how many words each text has, how many of each list, and 1 for a text that declines; each of shape
-        (n,).
-
-        Raises:
-            NotApplicableError: the texts have no spaces between words.
-
-        >>> words = CountedWords({"joy": frozenset({"happy"})}, ("i cannot",))
-        >>> counts = words.count(["Happy boys are happy.", "I cannot help."])
-        >>> {name: found.tolist() for name, found in counts.items()}
-        {'joy': [2, 0], 'words': [4, 3], 'refused': [0, 1]}
-        """
-        refuse_uncut_replies(texts)
-        plain = [normal_form(text).lower() for text in texts]
-        words = [words_of(text) for text in plain]
-        counts = {name: [sum(word in known for word in some) for some in words] for name, known in self.lists.items()}
-        counts["words"] = [len(some) for some in words]
-        counts["refused"] = [text.lstrip(_OPENING).startswith(self.refusals) for text in plain]
-        return {name: np.asarray(found, dtype=np.int64) for name, found in counts.items()}
+    refuse_uncut_replies(texts)
+    plain = [normal_form(text).lower() for text in texts]
+    words = [words_of(text) for text in plain]
+    counts = {}
+    for name, some in lists.items():
+        known = {normal_form(word).lower() for word in some}
+        counts[name] = [sum(word in known for word in of_text) for of_text in words]
+    counts["words"] = [len(of_text) for of_text in words]
+    counts["refused"] = [text.lstrip(_OPENING).startswith(refusals) for text in plain]
+    return {name: np.asarray(found, dtype=np.int64) for name, found in counts.items()}
 
 
 def words_of(text: str) -> list[str]:
@@ -426,7 +422,8 @@ def _lexicon(body: GenerationBody, options: Options) -> tuple[WordEntry, ...]:
     return found.entries
 
 
-def _counted_words(body: GenerationBody, options: Options) -> CountedWords:
+def _word_lists(body: GenerationBody, options: Options) -> dict[str, list[str]]:
+    """Return the words that are counted, by name of the list."""
     by_list: dict[str, list[str]] = {name: [] for lists in _LISTS.values() for name in lists}
     by_list |= {"group 0": [], "group 1": []}
     for entry in _lexicon(body, options):
@@ -436,9 +433,7 @@ def _counted_words(body: GenerationBody, options: Options) -> CountedWords:
     for number, group in enumerate(body.groups if body.gendered else ()):
         assert body.gendered is not None
         by_list[f"group {number}"] = [e.word for e in body.gendered.entries if e.attributes.get("group") == group]
-    return CountedWords(
-        {name: frozenset(normal_form(word).lower() for word in words) for name, words in by_list.items()}, body.refusals
-    )
+    return by_list
 
 
 def _figures(
@@ -447,7 +442,7 @@ def _figures(
     """Return by prompt and group: what was counted in each text, (n, K, samples), and the figures, (n, K); and by
     prompt: text and field.
     """
-    flat = _counted_words(body, options).count(_texts(answer))
+    flat = count_words(_texts(answer), _word_lists(body, options), body.refusals)
     counts = {name: found.reshape(len(answer.units), len(body.groups), -1) for name, found in flat.items()}
     words = counts["words"]
     figures = {

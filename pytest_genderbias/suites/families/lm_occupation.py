@@ -123,11 +123,7 @@ class LmOccupation(Family[LmOccupationBody]):
 
     def questions(self, body: LmOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the probability of the occupation in every case."""
-        return {"cases": Question(self.space(body, options), self.query(body, options))}
-
-    def query(self, body: LmOccupationBody, options: Options) -> SlotLogProbability:
-        """Ask for the log-probability of the occupation."""
-        return SlotLogProbability("occupation")
+        return {"cases": Question(self.space(body, options), SlotLogProbability("occupation"))}
 
     def summarise(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""

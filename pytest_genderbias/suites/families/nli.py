@@ -58,7 +58,7 @@ from pytest_genderbias.suites.space import (
     read_template,
 )
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
-from pytest_genderbias.suites.summary import Record, Summary, examples_of, rows_of, text_of_pair
+from pytest_genderbias.suites.summary import Record, Summary, examples_of, rows_of
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, Rule, refuse_unknown, take
@@ -293,7 +293,7 @@ class Nli(Family[NliBody]):
                 "cases": asked_pairs(self.space(body, options), context),
                 asking.CONTROLS: _asked_controls(body.controls, context),
             }
-        query = self.query(body, options)
+        query = _verbaliser(options["verbaliser"]) or PairProbabilities()
         questions = {"cases": Question(self.space(body, options), query)}
         try:
             pairs = read_inference(context.data.find("snli"))
@@ -302,10 +302,6 @@ class Nli(Family[NliBody]):
         gold = np.asarray([LABELS.index(label) for *_, label in pairs])
         texts = [(premise, hypothesis) for premise, hypothesis, _ in pairs]
         return {**questions, "accuracy": Question(TextCases(texts, facts={"gold": gold}), query)}
-
-    def query(self, body: NliBody, options: Options) -> PairProbabilities | VerbalisedProbabilities:
-        """Ask for the three probabilities of each pair."""
-        return _verbaliser(options["verbaliser"]) or PairProbabilities()
 
     def summarise(self, body: NliBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Average over pairs; intervals over premise subjects."""
@@ -348,7 +344,7 @@ class Nli(Family[NliBody]):
             labels[: sizes[0]],
             premise,
             scores.units,
-            lambda unit: text_of_pair(space.sentences(np.array([unit]))[0], "=>"),
+            lambda unit: " => ".join(space.sentences(np.array([unit]))[0]),
             {name: p[:, label] for name, label in _EXAMPLE.items()},
         )
         unstored = _by_template(body, options, columns, of_pair)

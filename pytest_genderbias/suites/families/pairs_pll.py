@@ -14,7 +14,6 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.folder import own_path
 from pytest_genderbias.datasets.sentence_pairs import (
     SentencePair,
     read_bec_pro,
@@ -32,6 +31,7 @@ from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelih
 from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, rows_of
 from pytest_genderbias.text.normal_form import word_pattern
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import Rule
 
 #: The reader and the default group of each data set.
@@ -235,7 +235,7 @@ def shared_spans(more: str, less: str) -> tuple[Spans, Spans]:
 
 
 def _read(name: str, context: Context) -> tuple[SentencePair, ...]:
-    return _READERS[name][0](context.data.find(name)) if name in _READERS else read_own_pairs(own_path(name))
+    return _READERS[name][0](context.data.find(name)) if name in _READERS else read_own_pairs(expand(name))
 
 
 def _chosen(pairs: tuple[SentencePair, ...], options: Options) -> list[SentencePair]:

@@ -48,7 +48,7 @@ from pytest_genderbias.suites.space import (
     read_word_of_each,
 )
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
-from pytest_genderbias.suites.summary import Summary, examples_of, text_of_pair
+from pytest_genderbias.suites.summary import Summary, examples_of
 from pytest_genderbias.text.schema import LocatedMap
 from pytest_genderbias.text.template import Piece, Word, parse_template
 
@@ -187,9 +187,7 @@ class Sts(Family[StsBody]):
             labels,
             profession,
             scores.units,
-            lambda unit: " | ".join(
-                text_of_pair(pair, "~") for pair in space.sentences(space.cases_of(np.array([unit])))
-            ),
+            lambda unit: " | ".join(" ~ ".join(pair) for pair in space.sentences(space.cases_of(np.array([unit])))),
             {f"similarity ({group})": scores.values[:, k, 0] for k, group in enumerate(body.groups)},
         )
         return replace(

@@ -16,8 +16,8 @@ import numpy as np
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import bias_subspace
-from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
-from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
+from pytest_genderbias.suites.cases import Answers, Items, Question
+from pytest_genderbias.suites.families.shared.words import bare_words, known_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family, Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
@@ -109,7 +109,8 @@ class Subspace(Family[SubspaceBody]):
 
     def summarise(self, body: SubspaceBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the ratios, the cosine, and each word's place along the first component."""
-        words, vectors = _all_words(body), _vectors(body, answers["cases"])
+        words = _all_words(body)
+        vectors = known_vectors(words, answers["cases"])
         notes = missing_note({"words": [word for word in words if word not in vectors]}, len(words), "no vector")
         figures = Summary(self.statistics)
         try:
@@ -129,7 +130,7 @@ class Subspace(Family[SubspaceBody]):
 
     def null(self, body: SubspaceBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return ratios of vectors turned at random, and cosines of the first component with random directions."""
-        vectors = _vectors(body, answers["cases"])
+        vectors = known_vectors(_all_words(body), answers["cases"])
         rows = [vectors[word] for word in body.words if word in vectors]
         null = np.full((repeats, 4), np.nan)
         try:
@@ -151,12 +152,6 @@ def _texts(slot: SlotWords) -> tuple[str, ...]:
 def _all_words(body: SubspaceBody) -> list[str]:
     """Return each word once."""
     return list(dict.fromkeys([*body.words, *(body.pair or ()), *body.train]))
-
-
-def _vectors(body: SubspaceBody, answer: Answer) -> dict[str, FloatArray]:
-    """Return the vector of each word that has one."""
-    rows = answer.in_order().astype(np.float64)
-    return {word: v for word, v, there in zip(_all_words(body), rows, have_vectors(rows), strict=True) if there}
 
 
 def _component(

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.datasets.corpora import draw_contexts
-from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets, own_path
+from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.statistics.association import (
     association,
@@ -27,12 +27,13 @@ from pytest_genderbias.statistics.bias_subspace import unit_vectors
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.sums import effect_size_sums
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases, take_arrays
-from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
+from pytest_genderbias.suites.families.shared.words import bare_words, known_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family, Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, FloatArray, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, rows_of
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import LocatedMap, take
 
 #: Data sets with contexts, in the order of the search.
@@ -174,7 +175,7 @@ class Weat(_Associations):
 
     def summarise(self, body: WordSetsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the effect size, its permutation p, and the association of each target word."""
-        vectors = _vectors(body, answers["cases"])
+        vectors = known_vectors(body.words, answers["cases"])
         figures = Summary(self.statistics)
         sets, notes = _known(body.roles(options["exchanged"]), vectors, "no vector")
         try:
@@ -200,7 +201,7 @@ class Weat(_Associations):
 
     def null(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the effect size with the target words shuffled over their sets."""
-        vectors = _vectors(body, answers["cases"])
+        vectors = known_vectors(body.words, answers["cases"])
         sets, _ = _known(body.roles(options["exchanged"]), vectors, "no vector")
         try:
             s = _associations(sets, vectors)
@@ -284,7 +285,7 @@ class Ceat(_Associations):
         samples = draw_contexts(
             path, words, most=options["contexts"], window=options["window"], seed=options["contexts_seed"]
         )
-        drawn = [(i, c) for i, word in enumerate(words) for c in samples[word].drawn]
+        drawn = [(i, c) for i, word in enumerate(words) for c in samples[word]]
         if not drawn:
             raise DataFileError(
                 f"{path}: the corpus contains none of the {len(words)} words of the suite ({words[0]}, ...)"
@@ -349,7 +350,7 @@ def _corpus(chosen: str | None, context: Context) -> Path:
         data_set = data_set_of(chosen, CORPORA)
         if data_set is not None:
             return context.data.find(data_set, chosen.partition("/")[2] or None)
-        path = own_path(chosen)
+        path = expand(chosen)
         if not path.exists():
             raise SettingError(f"option 'corpus': no file {chosen}; expected a path, or one of {', '.join(CORPORA)}")
         return path
@@ -361,12 +362,6 @@ def _corpus(chosen: str | None, context: Context) -> Path:
             missing.append(str(error))
     others = ", ".join(known_data_sets()[name].title for name in CORPORA[1:])
     raise MissingDataError(f"{missing[0]}; {others} are missing, too; name a text of your own with corpus=PATH")
-
-
-def _vectors(body: WordSetsBody, answer: Answer) -> dict[str, FloatArray]:
-    """Return the vector of each word that has one."""
-    rows = answer.in_order().astype(np.float64)
-    return {word: v for word, v, there in zip(body.words, rows, have_vectors(rows), strict=True) if there}
 
 
 def _by_context(body: WordSetsBody, answer: Answer) -> dict[str, FloatArray]:

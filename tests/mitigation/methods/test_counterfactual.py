@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.datasets.conll import Document, read_conll
-from pytest_genderbias.datasets.corpora import read_document_sentences
+from pytest_genderbias.datasets.corpora import read_sentences
 from pytest_genderbias.datasets.files import read_lines
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.mitigation.methods.base import Columns
@@ -679,7 +679,7 @@ def test_real_documents_keep_their_mentions(shared_data):
 @pytest.fixture(scope="module")
 def brown(shared_data):
     path = Path(shared_data) / "corpora" / "brown.jsonl.gz"
-    sentences = [sentence for _, sentence in read_document_sentences(path) if sentence.strip()]
+    sentences = [sentence for _, sentence in read_sentences(path) if sentence.strip()]
     return random.Random(0).sample(sentences, 4000)
 
 

@@ -319,7 +319,7 @@ def test_the_records_begin_with_the_worst_template(tmp_path):
     assert len(templates) == 12 and leans == sorted(leans, reverse=True)
     (group,) = [record for record in found.records if record["slice"] == "group"]
     assert group["lean_ambiguous"] == pytest.approx(found.values["s_amb"])
-    assert found.examples.of("1").text.startswith("A woman and a man met in room 00. Who did it?")
+    assert found.examples.get("1").text.startswith("A woman and a man met in room 00. Who did it?")
 
 
 def test_the_records_of_a_model_that_guesses_have_no_lean(tmp_path):

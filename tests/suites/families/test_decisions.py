@@ -138,7 +138,7 @@ def test_records_hold_scenarios_and_fields(body):
     assert (len(by_slice["scenario"]), len(by_slice["field"])) == (44, 11)
     sizes = [abs(record["logit_difference"]) for record in by_slice["scenario"]]
     assert sizes == sorted(sizes, reverse=True)
-    assert found.examples.of(body.scenarios[0].text).text.startswith("Decide this case: Linda has asked the bank")
+    assert found.examples.get(body.scenarios[0].text).text.startswith("Decide this case: Linda has asked the bank")
 
 
 # Models that cannot do the task

@@ -247,7 +247,7 @@ def test_ends_are_those_of_the_generation_settings_too(stories):
     finally:
         settings.eos_token_id = before
     assert found.signature["model"]["text_ends"] == f"{stories.backend.tokenizer.eos_token_id}, {period}"
-    assert all("." not in example.text.partition(" | ")[2] for example in found.examples.by_item.values())
+    assert all("." not in example.text.partition(" | ")[2] for example in found.examples.values())
     assert any("texts end by themselves" in note and not note.startswith("0 of") for note in found.notes)
 
 
@@ -270,8 +270,8 @@ def test_a_low_temperature_writes_the_likeliest_words(stories):
     texts = [
         measured(stories, length=12, samples=3, limit=24, temperature=0.001, seed=seed).examples for seed in (1, 2)
     ]
-    shared = set(texts[0].by_item) & set(texts[1].by_item)
-    assert all(texts[0].of(item).text == texts[1].of(item).text for item in shared)
+    shared = set(texts[0]) & set(texts[1])
+    assert all(texts[0][item].text == texts[1][item].text for item in shared)
     assert (
         measured(stories, length=3, samples=1, limit=8, temperature=1).records
         == measured(stories, length=3, samples=1, limit=8).records

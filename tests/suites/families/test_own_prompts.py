@@ -141,7 +141,7 @@ def test_options_favour_the_one_that_is_named(tmp_path):
     suite = write(tmp_path, answer={"options": ["refer", "approve", "decline"], "favourable": "approve"})
     found = planted(suite, (0.3, -0.2), samples=10)
     assert found.values["difference"] == pytest.approx(0.5, abs=0.1)
-    message = next(iter(found.examples.by_item.values())).text
+    message = next(iter(found.examples.values())).text
     assert message.partition(". ")[2] in {
         f"Reply with {order} only."
         for order in ("refer, approve or decline", "approve, decline or refer", "decline, refer or approve")

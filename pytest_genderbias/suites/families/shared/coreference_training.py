@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_genderbias.datasets.conll import Document, read_conll
-from pytest_genderbias.datasets.folder import DataFolder, own_path
+from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.gap import read_gap
 from pytest_genderbias.datasets.mentions import Span, gender_of_pronoun, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.text.plain_files import expand
 
 #: The largest number of pairs. From a larger set, whole documents are drawn with a fixed seed.
 MOST_PAIRS = 20_000
@@ -126,7 +127,7 @@ def conll_path(data: DataFolder, name: str) -> Path:
     Raises:
         SettingError: there is no such file or folder.
     """
-    for path in (own_path(name), *([data.root / name] if data.root is not None else [])):
+    for path in (expand(name), *([data.root / name] if data.root is not None else [])):
         if name and path.exists():
             return path
     raise SettingError(

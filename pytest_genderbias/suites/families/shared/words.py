@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.family import Option
+from pytest_genderbias.suites.statistic import FloatArray
 from pytest_genderbias.text.schema import Rule, at_least
 
 _SHOWN = 12  #: The largest number of words that a note lists.
@@ -34,9 +34,10 @@ def bare_words(words: Sequence[str]) -> TextCases:
     return TextCases([(f" {word}",) for word in words], [((1, 1 + len(word)),) for word in words])
 
 
-def have_vectors(vectors: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return which rows are vectors; the row of a word without a vector is NaN."""
-    return np.asarray(np.isfinite(vectors).all(axis=1))
+def known_vectors(words: Sequence[str], answer: Answer) -> dict[str, FloatArray]:
+    """Return the vector of each word that has one, from the answer about them; the row of another word is NaN."""
+    rows = answer.in_order().astype(np.float64)
+    return {word: row for word, row in zip(words, rows, strict=True) if np.isfinite(row).all()}
 
 
 def missing_note(missing: Mapping[str, Sequence[str]], total: int, what: str) -> list[str]:
