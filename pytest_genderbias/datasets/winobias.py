@@ -7,16 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from pytest_genderbias.datasets import mentions
 from pytest_genderbias.datasets.files import place, read_lines, refuse_repeats
-from pytest_genderbias.datasets.mentions import (
-    Span,
-    find_words,
-    gender_of_pronoun,
-    pronoun_genders,
-    with_determiner,
-    without_determiner,
-    words_of,
-)
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
@@ -44,9 +36,9 @@ class WinoBiasSentence:
 
     id: str
     text: str
-    gold: Span
-    other: Span
-    pronouns: tuple[Span, ...]
+    gold: mentions.Span
+    other: mentions.Span
+    pronouns: tuple[mentions.Span, ...]
     professions: tuple[str, str]
     gender: str
     type: int
@@ -104,32 +96,32 @@ def read_winobias(path: Path) -> tuple[WinoBiasSentence, ...]:
 
 def _read_sentence(where: str, number: str, marked: str, kind: int, stereotype: str, line: int) -> WinoBiasSentence:
     text, brackets = _unbracket(where, marked)
-    pronouns = tuple(span for span in brackets if gender_of_pronoun(words_of(text, span)))
-    mentions = [span for span in brackets if span not in pronouns]
-    if len(mentions) != 1 or not pronouns:
+    pronouns = tuple(span for span in brackets if mentions.gender_of_pronoun(mentions.words_of(text, span)))
+    persons = [span for span in brackets if span not in pronouns]
+    if len(persons) != 1 or not pronouns:
         raise DataFileError(
             f"{where}: expected one profession and at least one pronoun in brackets, got "
-            f"{', '.join(repr(words_of(text, span)) for span in brackets) or 'no brackets'}; "
-            f"the pronouns are {', '.join(pronoun_genders())}"
+            f"{', '.join(repr(mentions.words_of(text, span)) for span in brackets) or 'no brackets'}; "
+            f"the pronouns are {', '.join(mentions.pronoun_genders())}"
         )
-    genders = {str(gender_of_pronoun(words_of(text, span))) for span in pronouns}
+    genders = {str(mentions.gender_of_pronoun(mentions.words_of(text, span))) for span in pronouns}
     if len(genders) > 1:
         raise DataFileError(
             f"{where}: expected pronouns of one gender in brackets, got {' and '.join(sorted(genders))}"
         )
-    gold = with_determiner(text, mentions[0])
-    profession = words_of(text, without_determiner(text, gold))
+    gold = mentions.with_determiner(text, persons[0])
+    profession = mentions.words_of(text, mentions.without_determiner(text, gold))
     if normal_form(profession).lower() not in _occupations():
         raise DataFileError(
             f"{where}: expected a profession of the list winobias-occupations in brackets, got {brief(profession)}"
         )
     other = _other_profession(where, text, brackets, profession)
-    names = (profession, words_of(text, other))
+    names = (profession, mentions.words_of(text, other))
     return WinoBiasSentence(
         number,
         text,
         gold,
-        with_determiner(text, other),
+        mentions.with_determiner(text, other),
         pronouns,
         (_occupations()[normal_form(names[0]).lower()], _occupations()[normal_form(names[1]).lower()]),
         genders.pop(),
@@ -139,8 +131,8 @@ def _read_sentence(where: str, number: str, marked: str, kind: int, stereotype: 
     )
 
 
-def _other_profession(where: str, text: str, brackets: list[Span], gold: str) -> Span:
-    for start, end in find_words(text, _occupations()):
+def _other_profession(where: str, text: str, brackets: list[mentions.Span], gold: str) -> mentions.Span:
+    for start, end in mentions.find_words(text, _occupations()):
         outside = all(end <= bracket[0] or bracket[1] <= start for bracket in brackets)
         if outside and normal_form(text[start:end]).lower() != normal_form(gold).lower():
             return start, end
@@ -149,7 +141,7 @@ def _other_profession(where: str, text: str, brackets: list[Span], gold: str) ->
     )
 
 
-def _unbracket(where: str, marked: str) -> tuple[str, list[Span]]:
+def _unbracket(where: str, marked: str) -> tuple[str, list[mentions.Span]]:
     """Return the text without brackets, and the span inside each pair of brackets, without surrounding white space."""
     pieces = re.split(r"\[([^\[\]]*)\]", marked)  # every second one stands in brackets
     if any(bracket in piece for piece in pieces[::2] for bracket in "[]"):

@@ -14,13 +14,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.sentence_pairs import (
-    SentencePair,
-    read_bec_pro,
-    read_crows_pairs,
-    read_own_pairs,
-    read_stereoset,
-)
+from pytest_genderbias.datasets import sentence_pairs
 from pytest_genderbias.errors import UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
@@ -35,10 +29,10 @@ from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import Rule
 
 #: The reader and the default group of each data set.
-_READERS: Mapping[str, tuple[Callable[[Path], tuple[SentencePair, ...]], str]] = {
-    "crows_pairs": (read_crows_pairs, "gender"),
-    "stereoset": (read_stereoset, "gender"),
-    "bec_pro": (read_bec_pro, "all"),
+_READERS: Mapping[str, tuple[Callable[[Path], tuple[sentence_pairs.SentencePair, ...]], str]] = {
+    "crows_pairs": (sentence_pairs.read_crows_pairs, "gender"),
+    "stereoset": (sentence_pairs.read_stereoset, "gender"),
+    "bec_pro": (sentence_pairs.read_bec_pro, "all"),
 }
 _WORD = r"[\w]+|[^\w\s]"
 _SCORED: Mapping[str, str] = {
@@ -234,11 +228,13 @@ def shared_spans(more: str, less: str) -> tuple[Spans, Spans]:
     )
 
 
-def _read(name: str, context: Context) -> tuple[SentencePair, ...]:
-    return _READERS[name][0](context.data.find(name)) if name in _READERS else read_own_pairs(expand(name))
+def _read(name: str, context: Context) -> tuple[sentence_pairs.SentencePair, ...]:
+    if name not in _READERS:
+        return sentence_pairs.read_own_pairs(expand(name))
+    return _READERS[name][0](context.data.find(name))
 
 
-def _chosen(pairs: tuple[SentencePair, ...], options: Options) -> list[SentencePair]:
+def _chosen(pairs: tuple[sentence_pairs.SentencePair, ...], options: Options) -> list[sentence_pairs.SentencePair]:
     name = options["pairs"]
     text = options["groups"] or (_READERS[name][1] if name in _READERS else "all")
     if text == "all":

@@ -17,15 +17,8 @@ from pytest_genderbias.statistics import group_deviations
 from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
+from pytest_genderbias.suites.families.shared import occupations
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.families.shared.occupations import (
-    examples_of_versions,
-    line_statistics,
-    line_sums,
-    records_of_groups,
-    scores_by_group,
-    take_line,
-)
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option
 from pytest_genderbias.suites.query import SlotLogProbability
@@ -113,11 +106,11 @@ class PronounOccupation(Family[PronounOccupationBody]):
             SIGNED,
             "mean log ratio of the pronouns, or of the forms, of occupations of the first group minus of the others, in"
             " nats",
-            partial(line_sums, figure="slope", unit=OCCUPATION, value="ratio", over=_OVER, x_of=_in_first),
+            partial(occupations.line_sums, figure="slope", unit=OCCUPATION, value="ratio", over=_OVER, x_of=_in_first),
             plot="scatter",
             crossed=True,
         ),
-        **line_statistics(
+        **occupations.line_statistics(
             "r of the log ratio by occupation with the share of the first group",
             "log ratio from none to all of the first group (least squares), in nats",
             OCCUPATION,
@@ -168,10 +161,10 @@ class PronounOccupation(Family[PronounOccupationBody]):
             return words_by_templates(OCCUPATION, body.occupation.in_forms(OCCUPATION, templates), templates)
         forms, groups = sorted({frame.form for frame in frames}), len(body.groups)
         pronouns = tuple(Word.of(of_group[form], "") for form in forms for of_group in body.pronouns)
-        occupations = body.occupation.words()
+        words = body.occupation.words()
         pairs = [(t, groups * forms.index(frame.form) + k) for t, frame in enumerate(frames) for k in range(groups)]
-        axes = (Axis.whole(OCCUPATION, len(occupations)), Axis((TEMPLATE, PRONOUN), np.asarray(pairs, dtype=np.int64)))
-        return CaseSpace(templates, {OCCUPATION: occupations, PRONOUN: pronouns}, axes, unit_axes=1)
+        axes = (Axis.whole(OCCUPATION, len(words)), Axis((TEMPLATE, PRONOUN), np.asarray(pairs, dtype=np.int64)))
+        return CaseSpace(templates, {OCCUPATION: words, PRONOUN: pronouns}, axes, unit_axes=1)
 
     def questions(self, body: PronounOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the probability of the pronoun in every case, or of the form of the occupation."""
@@ -191,17 +184,17 @@ class PronounOccupation(Family[PronounOccupationBody]):
             lambda: group_deviations.group_contrast_interval(ratio, first, _OVER),
             _FEW,
         )
-        take_line(figures, share, ratio, _OVER, _FEW)
+        occupations.take_line(figures, share, ratio, _OVER, _FEW)
         return replace(
             figures,
-            records=records_of_groups(
+            records=occupations.records_of_groups(
                 {"occupation": labels, "log_ratio": ratio, "share": share},
                 body.groups,
                 by_frame.mean(axis=1),
                 middle=float(ratio.mean()),
             ),
             items={"occupation": np.asarray(labels), "share": share, "ratio": ratio},
-            examples=examples_of_versions(labels, answer, by_frame, body.groups),
+            examples=occupations.examples_of_versions(labels, answer, by_frame, body.groups),
             unstored={
                 "template": np.asarray([_label(t) for t in answer.cases.templates[:: body.versions]]),
                 "template_ratio": by_frame[:, :, 0] - by_frame[:, :, 1],
@@ -224,7 +217,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
 
     def _scores(self, body: PronounOccupationBody, answer: Answer) -> FloatArray:
         """Return the scores, shape (occupations, frames, groups)."""
-        return scores_by_group(answer, len(answer.cases.templates) // body.versions, len(body.groups))
+        return occupations.scores_by_group(answer, len(answer.cases.templates) // body.versions, len(body.groups))
 
 
 def _parse(rows: LocatedList) -> list[Frame]:
@@ -330,10 +323,13 @@ class PronounOccupationOfGroups(PronounOccupation):
             return replace(figures, items=items)
         _GROUPS.take(figures, items)
         by_group = dict(zip(body.groups, scores.T, strict=True))
-        occupations = rows_of({"slice": [OCCUPATION] * len(labels), "value": labels, "share": share, **by_group})
-        records = [*_GROUPS.records(items, body.groups), *sorted(occupations, key=lambda row: -row["share"])]
+        rows = rows_of({"slice": [OCCUPATION] * len(labels), "value": labels, "share": share, **by_group})
+        records = [*_GROUPS.records(items, body.groups), *sorted(rows, key=lambda row: -row["share"])]
         return replace(
-            figures, records=records, items=items, examples=examples_of_versions(labels, answer, by_frame, body.groups)
+            figures,
+            records=records,
+            items=items,
+            examples=occupations.examples_of_versions(labels, answer, by_frame, body.groups),
         )
 
     def null(

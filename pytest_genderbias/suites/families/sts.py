@@ -20,20 +20,7 @@ from pytest_genderbias.statistics.inference.intervals import clustered_mean_inte
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases, take_arrays
-from pytest_genderbias.suites.families.shared.occupations import (
-    line_statistics,
-    line_sums,
-    records_of_groups,
-    take_line,
-)
-from pytest_genderbias.suites.families.shared.paraphrases import (
-    BOTH,
-    KEY,
-    PAPER,
-    PARAPHRASES,
-    TemplateSets,
-    read_template_sets,
-)
+from pytest_genderbias.suites.families.shared import occupations, paraphrases
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import PairSimilarity
 from pytest_genderbias.suites.space import (
@@ -65,7 +52,7 @@ class StsBody:
     persons: tuple[str, str]
     profession: SlotWords
     share: str
-    templates: TemplateSets[str]
+    templates: paraphrases.TemplateSets[str]
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -84,9 +71,9 @@ class Sts(Family[StsBody]):
     picture: ClassVar[str] = "sentence_similarity"
     needs: ClassVar[str] = "a sentence-pair regressor, or an encoder of sentences"
     roles: ClassVar[tuple[str, ...]] = ("pair-regressor", "encoder", "sentence-encoder", "masked-lm", "causal-lm")
-    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates", KEY)
+    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates", paraphrases.KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        **line_statistics(
+        **occupations.line_statistics(
             "r of the difference by profession with the share of women",
             "difference in similarity from no women to women only (least squares)",
             *_LINE,
@@ -94,7 +81,7 @@ class Sts(Family[StsBody]):
         "mean_absolute_difference": FamilyStatistic(
             SIZE,
             "mean |difference| over professions, in units of the score",
-            partial(line_sums, figure="mean_absolute", unit=_LINE[0], value=_LINE[1], over=_LINE[2]),
+            partial(occupations.line_sums, figure="mean_absolute", unit=_LINE[0], value=_LINE[1], over=_LINE[2]),
             partner="slope",
             crossed=True,
         ),
@@ -115,16 +102,16 @@ class Sts(Family[StsBody]):
                 "auto",
                 "stsb",
                 "own",
-                PAPER,
-                PARAPHRASES,
-                BOTH,
+                paraphrases.PAPER,
+                paraphrases.PARAPHRASES,
+                paraphrases.BOTH,
                 meaning=(
                     "templates from the sentences of STS-B (test before dev), or the suite's own; auto and paper:"
                     " STS-B's if available; paraphrases: the suite's second set, which says the same as its own in"
                     " other words; both: auto's and the paraphrases"
                 ),
             ),
-            synonyms={PAPER: "auto"},
+            synonyms={paraphrases.PAPER: "auto"},
         ),
         "pooling": one_of(
             "own", "mean", "first", meaning="sentence vector of an encoder: as configured, mean, or first token"
@@ -136,7 +123,7 @@ class Sts(Family[StsBody]):
         groups = read_two_groups(data, ("female", "male"))
         persons = read_word_of_each(data, "persons", groups)
         profession, share = read_slot_with_share(data, "profession", beside)
-        templates = read_template_sets(
+        templates = paraphrases.read_template_sets(
             data, "templates", lambda rows: [text for text, _ in read_templates(rows, {PERSON})]
         )
         return StsBody(groups, persons, profession, share, templates)
@@ -170,7 +157,7 @@ class Sts(Family[StsBody]):
         by_group = np.stack([np.bincount(profession, scores.values[:, g, 0], len(seen)) / n for g in (0, 1)], axis=1)
         bias = by_group[:, 0] - by_group[:, 1]
         figures = Summary(self.statistics)
-        take_line(figures, share, bias, "professions", _FEW.format("professions"))
+        occupations.take_line(figures, share, bias, "professions", _FEW.format("professions"))
         figures.take(
             "mean_absolute_difference",
             lambda: float(np.abs(bias).mean()),
@@ -182,7 +169,7 @@ class Sts(Family[StsBody]):
         items = {"profession": np.asarray(labels), "difference": bias, "share": share, "n": n}
         items |= _accuracy_items(answers.get("accuracy"))
         of_labels, more = {"profession": labels, "difference": bias.tolist()}, {"women_share": share}
-        records = records_of_groups(of_labels, body.groups, by_group, more)
+        records = occupations.records_of_groups(of_labels, body.groups, by_group, more)
         examples = examples_of(
             labels,
             profession,
@@ -242,13 +229,13 @@ def _templates(body: StsBody, sets: str, context: Context) -> tuple[str, ...]:
     """Return the templates that the option ``templates`` selects, each once."""
     if sets == "own":
         return body.templates.first
-    if sets == PARAPHRASES:
+    if sets == paraphrases.PARAPHRASES:
         return body.templates.of(sets)
     first = _first_templates(body, sets, context)
-    if sets != BOTH:
+    if sets != paraphrases.BOTH:
         return first
     own = set(body.templates.first)
-    return tuple(dict.fromkeys((*first, *(text for text in body.templates.of(BOTH) if text not in own))))
+    return tuple(dict.fromkeys((*first, *(text for text in body.templates.of(paraphrases.BOTH) if text not in own))))
 
 
 def _first_templates(body: StsBody, sets: str, context: Context) -> tuple[str, ...]:

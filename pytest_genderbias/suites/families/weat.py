@@ -15,14 +15,7 @@ import numpy as np
 from pytest_genderbias.datasets.corpora import draw_contexts
 from pytest_genderbias.datasets.folder import MissingDataError, data_set_of, known_data_sets
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
-from pytest_genderbias.statistics.association import (
-    association,
-    ceat,
-    effect_size,
-    permutation_test,
-    shuffled_combined_effects,
-    shuffled_effect_sizes,
-)
+from pytest_genderbias.statistics import association
 from pytest_genderbias.statistics.bias_subspace import unit_vectors
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.sums import effect_size_sums
@@ -186,14 +179,14 @@ class Weat(_Associations):
         x, y = s[sets["X"].label], s[sets["Y"].label]
         figures.take(
             "effect_size",
-            lambda: effect_size(x, y),
+            lambda: association.effect_size(x, y),
             no_interval=(
                 "the words are chosen, no sample of others; p_value says whether they differ by more than chance"
             ),
         )
         figures.take(
             "p_value",
-            lambda: permutation_test(x, y, two_sided=options["two_sided"], seed=seed).p_value,
+            lambda: association.permutation_test(x, y, two_sided=options["two_sided"], seed=seed).p_value,
             no_interval=_NO_INTERVAL,
         )
         records, items = _by_word(sets, s)
@@ -205,7 +198,7 @@ class Weat(_Associations):
         sets, _ = _known(body.roles(options["exchanged"]), vectors, "no vector")
         try:
             s = _associations(sets, vectors)
-            effects = shuffled_effect_sizes(s[sets["X"].label], s[sets["Y"].label], repeats, seed)
+            effects = association.shuffled_effect_sizes(s[sets["X"].label], s[sets["Y"].label], repeats, seed)
         except UndefinedError:
             effects = np.full(repeats, np.nan)
         return {"effect_size": effects}
@@ -306,12 +299,13 @@ class Ceat(_Associations):
         two_sided = not options["one_sided"]
         try:
             x, y, a, b = _by_role(sets, vectors, "context")
-            result = ceat(x, y, a, b, draws=options["draws"], seed=seed, two_sided=two_sided)
+            result = association.ceat(x, y, a, b, draws=options["draws"], seed=seed, two_sided=two_sided)
         except UndefinedError as error:
             figures.miss(str(error))
             return replace(figures, notes=notes)
         s = _mean_associations(sets, vectors)
-        s[sets["X"].label], s[sets["Y"].label] = result.associations[: len(x)], result.associations[len(x) :]
+        of_x, of_y = np.split(result.associations, [len(x)])
+        s |= {sets["X"].label: of_x, sets["Y"].label: of_y}
         figures.take(
             "combined_effect_size",
             lambda: result.effect,
@@ -320,7 +314,7 @@ class Ceat(_Associations):
         figures.take("p_value", lambda: result.p_value, no_interval=_NO_INTERVAL)
         figures.take(
             "word_p_value",
-            lambda: permutation_test(*(s[sets[role].label] for role in "XY"), two_sided=two_sided, seed=seed).p_value,
+            lambda: association.permutation_test(of_x, of_y, two_sided=two_sided, seed=seed).p_value,
             no_interval=_NO_INTERVAL,
         )
         records, items = _by_word(sets, s, {word: len(v) for word, v in vectors.items()})
@@ -338,7 +332,7 @@ class Ceat(_Associations):
         sets, _ = _known(body.roles(options["exchanged"]), vectors, "no context")
         try:
             x, y, a, b = _by_role(sets, vectors, "context")
-            effects = shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
+            effects = association.shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
         except UndefinedError:
             effects = np.full(repeats, np.nan)
         return {"combined_effect_size": effects}
@@ -405,7 +399,7 @@ def _shown(sets: Sets) -> list[WordSet]:
 def _associations(sets: Sets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Return s(w) of the words of each shown set, by its label."""
     *_, a, b = _by_role(sets, vectors, "vector")
-    return {s.label: association([vectors[word] for word in s.words], a, b) for s in _shown(sets)}
+    return {s.label: association.association([vectors[word] for word in s.words], a, b) for s in _shown(sets)}
 
 
 def _mean_associations(sets: Sets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

@@ -16,24 +16,10 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import words_of
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
-from pytest_genderbias.statistics import coreference_scores
+from pytest_genderbias.statistics import coreference_scores, count_sums, group_gaps
 from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, gap_figure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
-from pytest_genderbias.statistics.count_sums import (
-    absolute_gap_sums,
-    cell_distance_sums,
-    gap_pearson_sums,
-    paired_gap_rms_sums,
-)
 from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
-from pytest_genderbias.statistics.group_gaps import (
-    Rate,
-    absolute_gap_sum,
-    beside_shares,
-    class_gaps,
-    hits_and_trials_of,
-    rate_counts,
-)
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
@@ -57,7 +43,7 @@ from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
-_RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
+_RATES: Mapping[str, group_gaps.Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
 _GENDERS = ("female", "male")
 PAIRS = "pairs of sentences"
 _SHARES: Mapping[str, str] = {"list": "the list of professions", "winogender": "Winogender"}
@@ -81,14 +67,14 @@ class WinobiasBody:
     share: str
 
 
-def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
+def _gap_statistics(key: str, rate: group_gaps.Rate) -> dict[str, FamilyStatistic]:
     """Return the statistics of the gaps in a rate."""
     what = rate.replace("_", " ")
     return {
         f"{key}_gap_sum": FamilyStatistic(
             Scale("higher", 0.0),
             f"sum over professions of |{what} gap|, female minus male pronoun",
-            partial(_pair_sums, of=absolute_gap_sums, rate=rate),
+            partial(_pair_sums, of=count_sums.absolute_gap_sums, rate=rate),
             partner=f"{key}_gap_pearson",
             mistakes="accuracy",
             without_chance=f"{key}_gap_rms",
@@ -104,7 +90,7 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             EXCESS_SHARE,
             f"root mean square over professions of the {what} gap, without what chance adds; below 0: less than chance"
             " adds",
-            partial(_pair_sums, of=paired_gap_rms_sums, rate=rate),
+            partial(_pair_sums, of=count_sums.paired_gap_rms_sums, rate=rate),
             partner=f"{key}_gap_pearson",
             root=True,
         ),
@@ -126,7 +112,7 @@ def _f1_sums(options: Options, arrays: Arrays) -> ItemSums:
 def _stored_counts(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray]:
     """Return the professions, and the counts of each sentence, shape (sentences, 3, 2, professions)."""
     names, answer, gold, gender = take_arrays(arrays, "profession", "answer", "gold", "gender")
-    return names, rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
+    return names, group_gaps.rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
 
 
 def _by_pair(counts: FloatArray) -> FloatArray:
@@ -134,20 +120,20 @@ def _by_pair(counts: FloatArray) -> FloatArray:
     return np.asarray(counts.reshape(-1, 2, *counts.shape[1:]).sum(axis=1), dtype=np.float64)
 
 
-def _pair_sums(options: Options, arrays: Arrays, of: Callable[..., ItemSums], rate: Rate) -> ItemSums:
+def _pair_sums(options: Options, arrays: Arrays, of: Callable[..., ItemSums], rate: group_gaps.Rate) -> ItemSums:
     """Return the sums of a figure of the gaps by pair of sentences, from the counts of each."""
     (pairs,) = take_arrays(arrays, "pair")
     return of(pairs, _by_pair(_stored_counts(arrays)[1]), rate, PAIRS)
 
 
-def _gap_pearson_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
+def _gap_pearson_sums(options: Options, arrays: Arrays, rate: group_gaps.Rate) -> ItemSums:
     """Return the sums of the correlation with the share of women by profession."""
     names, counts = _stored_counts(arrays)
     share_of, share = take_arrays(arrays, "share_of", "share")
     if not len(share):
         raise UndefinedError(_NO_SHARES)
     shares = _spread(dict(zip(share_of.tolist(), share.tolist(), strict=True)), len(names))
-    return gap_pearson_sums(names, counts.sum(axis=0), rate, shares, "professions")
+    return count_sums.gap_pearson_sums(names, counts.sum(axis=0), rate, shares, "professions")
 
 
 def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
@@ -163,7 +149,7 @@ def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
         tables = _by_pair(_sentence_tables(codes, weights, len(names)))
         if _drops(options, measure):
             tables[..., -1] = 0.0
-        return cell_distance_sums(pairs, tables, names, _UNRESOLVED, measure, figure, PAIRS)
+        return count_sums.cell_distance_sums(pairs, tables, names, _UNRESOLVED, measure, figure, PAIRS)
 
     return sums
 
@@ -269,10 +255,12 @@ def shuffled_gaps(
     counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))
     null = {"f1_gap": coreference_scores.exchanged_f1_gaps(*sides(reading), repeats, seed)}
     for key, rate in _RATES.items():
-        hits, trials = hits_and_trials_of(counts, rate)
+        hits, trials = group_gaps.hits_and_trials_of(counts, rate)
         null[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
         null[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
-        as_it_is, turned = (paired_columns(*hits_and_trials_of(side, rate)) for side in (by_pair, by_pair[:, :, ::-1]))
+        as_it_is, turned = (
+            paired_columns(*group_gaps.hits_and_trials_of(side, rate)) for side in (by_pair, by_pair[:, :, ::-1])
+        )
         null[f"{key}_gap_rms"] = rms_of_paired_sums(_exchanged(as_it_is, turned, differ, repeats, seed))
     weights = _probabilities(reading) if options["output"] == group_distances.PROBABILITIES else None
     if options["output"] == group_distances.PROBABILITIES and weights is None:
@@ -306,7 +294,7 @@ def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
 
 def _pair_counts(codes: Mapping[str, IntArray], n_classes: int) -> FloatArray:
     """Return the counts of each pair of sentences, shape (pairs, 3, 2, professions)."""
-    return _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes))
+    return _by_pair(group_gaps.rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes))
 
 
 def _exchanged(
@@ -418,18 +406,19 @@ def _take_gaps(
     try:
         if not tables[..., : tables.shape[-2]].any():
             raise UndefinedError(coreference_scores.LINKS_NOTHING)
-        gaps = class_gaps(tables, _RATES[key])
+        gaps = group_gaps.class_gaps(tables, _RATES[key])
     except UndefinedError as error:
         figures.miss(str(error), total, r, rms)
         return {}
-    figures.take(total, lambda: absolute_gap_sum(gaps), no_interval=_PAIRED)
+    figures.take(total, lambda: group_gaps.absolute_gap_sum(gaps), no_interval=_PAIRED)
     if shares:
-        x, y = beside_shares(gaps, shares)
+        x, y = group_gaps.beside_shares(gaps, shares)
         few = "the professions that have a share and vary are too few among those scored"
         figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), few)
     else:
         figures.miss(_NO_SHARES, r)
-    found = unit_gaps(*hits_and_trials_of(by_pair, _RATES[key]), paired=True)  # the errors of a pair go together
+    hits, trials = group_gaps.hits_and_trials_of(by_pair, _RATES[key])
+    found = unit_gaps(hits, trials, paired=True)  # the errors of a pair go together
     figures.take(
         rms,
         lambda: gap_rms(found.gaps, found.variances),

@@ -22,12 +22,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.stored_replies import StoredAnswers, picked_options
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import (
-    Interval,
-    clustered_mean_interval,
-    least_share,
-    share_interval,
-)
+from pytest_genderbias.statistics.inference import intervals
 from pytest_genderbias.statistics.inference.item_bounds import kish_number
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
@@ -262,10 +257,10 @@ _MOST_BY_PLACE = 0.9  #: share of the questions that the place of an option may 
 CONTROLS = "controls"  #: the question whose cases have a right answer, and what they are called
 
 
-def accuracy_interval(sums: ItemSums) -> Interval | None:
+def accuracy_interval(sums: ItemSums) -> intervals.Interval | None:
     """Return the interval of a share of right answers, also for few clusters."""
     right, counts = np.asarray(sums.sums, dtype=np.float64).T
-    return share_interval(right, counts, sums.over)
+    return intervals.share_interval(right, counts, sums.over)
 
 
 def cannot_do(
@@ -354,10 +349,10 @@ def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
     >>> [round(least_accuracy(np.arange(24.0) >= wrong, np.ones(24), "controls"), 3) for wrong in (1, 5)]
     [0.789, 0.578]
     """
-    exact = least_share(right, counts)
+    exact = intervals.least_share(right, counts)
     if kish_number(counts) < _ENOUGH_CLUSTERS:
         return exact
-    interval = clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
+    interval = intervals.clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
     return max(exact, 0.0 if interval is None else interval.low)
 
 

@@ -11,19 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from pytest_genderbias.statistics import sums
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, distinct, mean_sums
 from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, score_bias, signed_bias
-from pytest_genderbias.statistics.sums import (
-    LineFigure,
-    correlation_sums,
-    score_bias_sums,
-    slope_sums,
-    squared_deviation_sums,
-    template_bias_sums,
-    template_line_sums,
-)
 from pytest_genderbias.suites.cases import Answer, Items, take_arrays
 from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Examples, Record, Summary, examples_of, rows_of, text_of_versions
@@ -40,9 +32,9 @@ def occupation_sums(options: Options, arrays: Arrays, absolute: bool) -> ItemSum
     """
     if "template_difference" in arrays:
         labels, differences, templates = take_arrays(arrays, "occupation", "template_difference", "template")
-        return template_bias_sums(labels, differences, templates, absolute)
+        return sums.template_bias_sums(labels, differences, templates, absolute)
     labels, bias = take_arrays(arrays, "occupation", "bias")
-    return score_bias_sums(labels, bias, absolute)
+    return sums.score_bias_sums(labels, bias, absolute)
 
 
 def squared_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -52,7 +44,7 @@ def squared_sums(options: Options, arrays: Arrays) -> ItemSums:
         UndefinedError: there is one template only.
     """
     labels, squares = take_arrays(arrays, "occupation", "squares")
-    return squared_deviation_sums(labels, squares, "occupations")
+    return sums.squared_deviation_sums(labels, squares, "occupations")
 
 
 def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
@@ -160,7 +152,7 @@ def shuffled_biases(scores: FloatArray, repeats: int, seed: int) -> NullFigures:
 def line_sums(
     options: Options,
     arrays: Arrays,
-    figure: LineFigure,
+    figure: sums.LineFigure,
     unit: str,
     value: str,
     over: str,
@@ -182,13 +174,12 @@ def line_sums(
     labels, share, y = take_arrays(arrays, unit, "share", value)
     x = share if x_of is None else x_of(share)
     if f"template_{value}" in arrays:
-        templates, sums = take_arrays(arrays, "template", f"template_{value}")
-        return template_line_sums(
-            labels, templates, x, sums, arrays.get("template_n", np.ones_like(sums)), figure, over
-        )
+        templates, totals = take_arrays(arrays, "template", f"template_{value}")
+        n = arrays.get("template_n", np.ones_like(totals))
+        return sums.template_line_sums(labels, templates, x, totals, n, figure, over)
     if figure == "mean_absolute":
         return mean_sums(distinct(labels), np.abs(y), np.ones(len(y)), over)
-    return (correlation_sums if figure == "pearson" else slope_sums)(distinct(labels), x, y, over)
+    return (sums.correlation_sums if figure == "pearson" else sums.slope_sums)(distinct(labels), x, y, over)
 
 
 def line_statistics(
