@@ -86,17 +86,8 @@ _VERBALISED = (
 )
 
 
-@dataclass(frozen=True)
-class Sentences:
-    """Premise and hypothesis of a template, as texts and as pieces."""
-
-    texts: tuple[str, str]
-    pieces: tuple[tuple[Piece, ...], tuple[Piece, ...]]
-
-    @property
-    def label(self) -> str:
-        """The name of the template."""
-        return " / ".join(self.texts)
+#: Premise and hypothesis of a template, each as a text and as pieces.
+Sentences: TypeAlias = tuple[tuple[str, tuple[Piece, ...]], tuple[str, tuple[Piece, ...]]]
 
 
 @dataclass(frozen=True)
@@ -235,7 +226,7 @@ class Nli(Family[NliBody]):
         specs = take(data, "slots", LocatedMap, "the suite")
         slots = {name: read_slot(specs, name, beside) for name in specs}
         sentences = _parse(data, "the suite", slots)
-        first, second = map(slots_of, sentences.pieces)
+        first, second = (slots_of(pieces) for _, pieces in sentences)
         if len(first - second) != 1 or len(second - first) != 1 or first | second != set(slots):
             raise data.error_at(
                 "hypothesis", "premise and hypothesis should differ in one slot each (the subjects) and use every slot"
@@ -262,7 +253,7 @@ class Nli(Family[NliBody]):
         combine = {k: [{s: dict(w) for s, w in rule.items()} for rule in rules] for k, rules in body.combine.items()}
         (sentences,) = body.templates.first
         own = [body.controls] if body.controls else []
-        return [*sentences.texts, {k: v.content() for k, v in body.slots.items()}, combine, *own]
+        return [*(text for text, _ in sentences), {k: v.content() for k, v in body.slots.items()}, combine, *own]
 
     def space(self, body: NliBody, options: Options) -> CaseSpace:
         """Return the cases, premise subject x hypothesis subject x combinations x templates; a unit is a sentence
@@ -277,7 +268,7 @@ class Nli(Family[NliBody]):
                 )
             axes.append(Axis(body.shared, _combinations(body, body.combine[options["combine"]])))
         _parse_slices(options["slices"], body)
-        templates = tuple(Template(sentences.pieces) for sentences in body.templates.of(options["templates"]))
+        templates = tuple(Template((p, h)) for (_, p), (_, h) in body.templates.of(options["templates"]))
         if len(templates) > 1:
             axes.append(Axis.whole(TEMPLATE, len(templates)))
         return CaseSpace(templates, words, tuple(axes), unit_axes=len(axes))
@@ -390,7 +381,7 @@ def _by_template(
         return {}
     premise, n = body.subjects[0], len(body.slots[body.subjects[0]].words(options["as_printed"]))
     by_cell = _sums_by(columns[premise] * len(templates) + columns[TEMPLATE], n * len(templates), of_pair)
-    names = {"template": np.asarray([sentences.label for sentences in templates])}
+    names = {"template": np.asarray(list(map(_label, templates)))}
     return names | {f"template_{key}": table.reshape(n, len(templates)) for key, table in by_cell.items()}
 
 
@@ -443,7 +434,7 @@ def _slices(
 ) -> list[Record]:
     records: list[Record] = []
     labels = {name: [word.label for word in words] for name, words in space.words.items()}
-    labels[TEMPLATE] = [sentences.label for sentences in body.templates.of(options["templates"])]
+    labels[TEMPLATE] = list(map(_label, body.templates.of(options["templates"])))
     by_template = [(TEMPLATE,)] if len(space.templates) > 1 else []
     others = {"entailment": p[:, ENTAILMENT], "contradiction": p[:, CONTRADICTION]}
     means = {"net_neutral": p[:, NEUTRAL], **others, **of_pair}
@@ -490,13 +481,17 @@ def _verbaliser(text: object) -> VerbalisedProbabilities | None:
 
 def _parse(row: LocatedMap, what: str, slots: Mapping[str, SlotWords]) -> Sentences:
     """Return the premise and the hypothesis of a mapping."""
-    texts, parsed = [], []
+    parsed = []
     for key in ("premise", "hypothesis"):
         text = take(row, key, str, what)
         used = {name for name in slots if "{" + name + "}" in text}
-        texts.append(text)
-        parsed.append(read_template(text, row.file, row.lines[key], used))
-    return Sentences((texts[0], texts[1]), (parsed[0], parsed[1]))
+        parsed.append((text, read_template(text, row.file, row.lines[key], used)))
+    return parsed[0], parsed[1]
+
+
+def _label(sentences: Sentences) -> str:
+    """Return the name of a template."""
+    return " / ".join(text for text, _ in sentences)
 
 
 def _parse_all(rows: LocatedList, slots: Mapping[str, SlotWords], subjects: tuple[str, str]) -> list[Sentences]:
@@ -512,7 +507,7 @@ def _parse_all(rows: LocatedList, slots: Mapping[str, SlotWords], subjects: tupl
         refuse_unknown(row, ("premise", "hypothesis"), "a paraphrase")
         templates.append(_parse(row, "a paraphrase", slots))
         wanted = [set(slots) - {other} for other in reversed(subjects)]
-        if [slots_of(pieces) for pieces in templates[-1].pieces] != wanted:
+        if [slots_of(pieces) for _, pieces in templates[-1]] != wanted:
             raise DataFileError(
                 f"{rows.file}:{line}: a paraphrase should use the slots of the suite's own sentences: {{{subjects[0]}}}"
                 f" in the premise, {{{subjects[1]}}} in the hypothesis, and all others in both"

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -52,28 +52,26 @@ class WordSet:
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class WordSetsBody:
-    """Two sets of target words, two of attribute words, and other sets that appear only in the records."""
-
-    sets: tuple[WordSet, ...]
-
-    @property
-    def words(self) -> list[str]:
-        """The words of all sets."""
-        return [word for word_set in self.sets for word in word_set.words]
-
-    def roles(self, exchanged: bool) -> tuple[WordSet, ...]:
-        """Return the sets, with targets and attributes exchanged if ``exchanged``."""
-        other = {"X": "A", "Y": "B", "A": "X", "B": "Y", "other": "other"}
-        return tuple(WordSet(other[s.role], s.label, s.words) for s in self.sets) if exchanged else self.sets
+#: Two sets of target words, two of attribute words, and other sets that appear only in the records.
+WordSets: TypeAlias = tuple[WordSet, ...]
 
 
-def _limits_of_effects(body: WordSetsBody) -> tuple[float, float]:
+def _words(sets: WordSets) -> list[str]:
+    """Return the words of all sets."""
+    return [word for word_set in sets for word in word_set.words]
+
+
+def _roles(sets: WordSets, exchanged: bool) -> WordSets:
+    """Return the sets, with targets and attributes exchanged if ``exchanged``."""
+    other = {"X": "A", "Y": "B", "A": "X", "B": "Y", "other": "other"}
+    return tuple(WordSet(other[s.role], s.label, s.words) for s in sets) if exchanged else sets
+
+
+def _limits_of_effects(body: WordSets) -> tuple[float, float]:
     """Return the least and the largest effect size, whichever words have vectors: that of the largest set against a
     single word.
     """
-    most = math.sqrt(1 + max(len(word_set.words) for word_set in body.sets if word_set.role in "XYAB"))
+    most = math.sqrt(1 + max(len(word_set.words) for word_set in body if word_set.role in "XYAB"))
     return -most, most
 
 
@@ -81,13 +79,13 @@ def _limits_of_effects(body: WordSetsBody) -> tuple[float, float]:
 Sets = dict[str, WordSet]
 
 
-class _Associations(Family[WordSetsBody]):
+class _Associations(Family[WordSets]):
     """The common base of both families: the reading of their suite files."""
 
     keys: ClassVar[tuple[str, ...]] = ("targets", "attributes", "others")
     null_control: ClassVar[str] = "target words are shuffled over their two sets"
 
-    def read(self, data: LocatedMap, beside: Path) -> WordSetsBody:
+    def read(self, data: LocatedMap, beside: Path) -> WordSets:
         """Read two sets of targets, two of attributes, and other sets."""
         sets: list[WordSet] = []
         for key, roles in (("targets", "XY"), ("attributes", "AB")):
@@ -98,16 +96,16 @@ class _Associations(Family[WordSetsBody]):
         others = take(data, "others", LocatedMap, "the suite", default={})
         sets += [_read_set(others, label, "other", beside) for label in others]
         _refuse_repeats(sets, data)
-        return WordSetsBody(tuple(sets))
+        return tuple(sets)
 
-    def asks_gender(self, body: WordSetsBody, options: Options) -> bool:
+    def asks_gender(self, body: WordSets, options: Options) -> bool:
         """Return whether words of women and of men are among the sets."""
-        words = set(body.words)
+        words = set(_words(body))
         return bool(words & {"she", "woman", "female"}) and bool(words & {"he", "man", "male"})
 
-    def content(self, body: WordSetsBody) -> object:
+    def content(self, body: WordSets) -> object:
         """Return the sets of words."""
-        return [[s.role, s.label, list(s.words)] for s in body.sets]
+        return [[s.role, s.label, list(s.words)] for s in body]
 
 
 def _read_set(slots: LocatedMap, label: str, role: str, beside: Path) -> WordSet:
@@ -162,15 +160,15 @@ class Weat(_Associations):
         "two_sided": flag("p value of a difference of either sign; by default as Caliskan et al., X above Y"),
     }
 
-    def questions(self, body: WordSetsBody, options: Options, context: Context) -> dict[str, Question]:
+    def questions(self, body: WordSets, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the vector of every word."""
-        return {"cases": Question(bare_words(body.words), TextVectors(options["where"]), whole=True)}
+        return {"cases": Question(bare_words(_words(body)), TextVectors(options["where"]), whole=True)}
 
-    def summarise(self, body: WordSetsBody, options: Options, answers: Answers, seed: int) -> Summary:
+    def summarise(self, body: WordSets, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the effect size, its permutation p, and the association of each target word."""
-        vectors = known_vectors(body.words, answers["cases"])
+        vectors = known_vectors(_words(body), answers["cases"])
         figures = Summary(self.statistics)
-        sets, notes = _known(body.roles(options["exchanged"]), vectors, "no vector")
+        sets, notes = _known(_roles(body, options["exchanged"]), vectors, "no vector")
         try:
             s = _associations(sets, vectors)
         except UndefinedError as error:
@@ -192,10 +190,10 @@ class Weat(_Associations):
         records, items = _by_word(sets, s)
         return replace(figures, records=records, items=items, notes=[*notes, *_means(sets, s)])
 
-    def null(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: WordSets, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the effect size with the target words shuffled over their sets."""
-        vectors = known_vectors(body.words, answers["cases"])
-        sets, _ = _known(body.roles(options["exchanged"]), vectors, "no vector")
+        vectors = known_vectors(_words(body), answers["cases"])
+        sets, _ = _known(_roles(body, options["exchanged"]), vectors, "no vector")
         try:
             s = _associations(sets, vectors)
             effects = association.shuffled_effect_sizes(s[sets["X"].label], s[sets["Y"].label], repeats, seed)
@@ -266,14 +264,14 @@ class Ceat(_Associations):
         "random_encoder": flag("use the network before any training, as a control"),
     }
 
-    def questions(self, body: WordSetsBody, options: Options, context: Context) -> dict[str, Question]:
+    def questions(self, body: WordSets, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the vector of every word in each of its contexts.
 
         Raises:
             MissingDataError: the named corpus is missing, or without a name all of them are.
             DataFileError: the corpus cannot be read, or contains none of the words.
         """
-        words = body.words
+        words = _words(body)
         path = _corpus(options["corpus"], context)
         samples = draw_contexts(
             path, words, most=options["contexts"], window=options["window"], seed=options["contexts_seed"]
@@ -291,11 +289,11 @@ class Ceat(_Associations):
         query = TextVectors(options["where"], random_seed=0 if options["random_encoder"] else None)
         return {"cases": Question(cases, query)}
 
-    def summarise(self, body: WordSetsBody, options: Options, answers: Answers, seed: int) -> Summary:
+    def summarise(self, body: WordSets, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the combined effect size, both p values, and the mean association of each target word."""
         vectors = _by_context(body, answers["cases"])
         figures = Summary(self.statistics)
-        sets, notes = _known(body.roles(options["exchanged"]), vectors, "no context")
+        sets, notes = _known(_roles(body, options["exchanged"]), vectors, "no context")
         two_sided = not options["one_sided"]
         try:
             x, y, a, b = _by_role(sets, vectors, "context")
@@ -324,12 +322,12 @@ class Ceat(_Associations):
         )
         return replace(figures, records=records, items=items, notes=[*notes, *_means(sets, s)])
 
-    def null(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: WordSets, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the combined effect size with the target words shuffled over their sets, in the same draws of
         contexts.
         """
         vectors = _by_context(body, answers["cases"])
-        sets, _ = _known(body.roles(options["exchanged"]), vectors, "no context")
+        sets, _ = _known(_roles(body, options["exchanged"]), vectors, "no context")
         try:
             x, y, a, b = _by_role(sets, vectors, "context")
             effects = association.shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
@@ -358,12 +356,12 @@ def _corpus(chosen: str | None, context: Context) -> Path:
     raise MissingDataError(f"{missing[0]}; {others} are missing, too; name a text of your own with corpus=PATH")
 
 
-def _by_context(body: WordSetsBody, answer: Answer) -> dict[str, FloatArray]:
+def _by_context(body: WordSets, answer: Answer) -> dict[str, FloatArray]:
     """Return the vectors of each word that has contexts, shape (contexts, dim), in the order of the contexts."""
     in_order = np.argsort(answer.units)
     word = answer.cases.facts["word"][answer.units[in_order]]
     values = answer.values[in_order, 0]
-    words = body.words
+    words = _words(body)
     return {words[i]: values[word == i] for i in np.unique(word)}
 
 

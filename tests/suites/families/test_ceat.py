@@ -371,7 +371,7 @@ def test_static_vectors_have_no_contexts(tmp_path):
 
 def answered(suite, bias, contexts=4, without=()):
     """Return options, and answers with random vectors that ``bias`` moves X and A, and Y and B, towards each other."""
-    words = [(word, s.role) for s in suite.body.sets for word in s.words]
+    words = [(word, s.role) for s in suite.body for word in s.words]
     number = np.asarray([i for i, (word, _) in enumerate(words) for _ in range(contexts) if word not in without])
     rng = np.random.default_rng(3)
     towards = np.asarray([{"X": 1, "A": 1, "Y": -1, "B": -1}.get(words[i][1], 0) for i in number])
@@ -393,7 +393,7 @@ def test_the_null_shuffles_words_over_their_sets_with_all_their_contexts():
         assert null.shape == (300,)
         assert (suite.family.null(suite.body, options, answers, 0, 300)["combined_effect_size"] == null).all()
         assert (suite.family.null(suite.body, options, answers, 1, 300)["combined_effect_size"] != null).any()
-    options, answers = answered(suite, 0.0, without=suite.body.sets[0].words)
+    options, answers = answered(suite, 0.0, without=suite.body[0].words)
     assert np.isnan(suite.family.null(suite.body, options, answers, 0, 3)["combined_effect_size"]).all()
 
 

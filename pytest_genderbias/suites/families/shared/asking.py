@@ -112,8 +112,8 @@ def ways_to_ask(context: Context, number: int, text: str, options: Sequence[str]
     """
     if context.role == STORED:
         return [text]
-    ask = context.ask
-    return one_order(number, text, options, ask) if context.role == REPLIES else messages(text, options, ask)
+    in_all_orders = messages(text, options, context.ask)
+    return [in_all_orders[drawn_order(number, len(in_all_orders))]] if context.role == REPLIES else in_all_orders
 
 
 def is_counted(answer: Answer) -> bool:
@@ -191,18 +191,16 @@ def among_options(picked: Picked) -> FloatArray:
     return np.asarray(picked.probabilities / np.maximum(total, np.finfo(np.float64).tiny))
 
 
-def messages(text: str, options: Sequence[str], ask: Asking | None = None) -> list[str]:
-    """Return the message with the options in each of their orders (:func:`option_orders`); ``ask``: in English by
-    default.
+def messages(text: str, options: Sequence[str], ask: Asking) -> list[str]:
+    """Return the message with the options in each of their orders (:func:`option_orders`).
 
-    >>> print(messages("Who ran?", ("Ann", "Bob"))[1])
+    >>> print(messages("Who ran?", ("Ann", "Bob"), Asking())[1])
     Who ran?
     A: Bob
     B: Ann
     <BLANKLINE>
     Reply with A or B only.
     """
-    ask = ask or Asking()
     letters = ask.labels(len(options))
     last = ask.one_of(letters)
     return [
@@ -211,17 +209,12 @@ def messages(text: str, options: Sequence[str], ask: Asking | None = None) -> li
     ]
 
 
-def one_order(number: int, text: str, options: Sequence[str], ask: Asking | None = None) -> list[str]:
-    """Return the message with the options in one order, which the number of the question draws.
-
-    >>> len({one_order(number, "Who ran?", ("Ann", "Bob", "nobody"))[0] for number in range(100)})
-    6
-    """
-    return [messages(text, options, ask)[drawn_order(number, factorial(len(options)))]]
-
-
 def drawn_order(number: int, orders: int) -> int:
-    """Return the order of the options that the number of a question draws, always the same."""
+    """Return the order of the options that the number of a question draws, always the same.
+
+    >>> sorted({drawn_order(number, 6) for number in range(100)})
+    [0, 1, 2, 3, 4, 5]
+    """
     return crc32(str(number).encode()) % orders
 
 
