@@ -91,8 +91,8 @@ def examples_of(
         figures: what the model gave for each scored unit, by name, each of shape (n,).
 
     >>> shown = examples_of(["a", "b"], np.array([1, 0, 1]), np.array([5, 7, 3]), str, {"p": np.array([0.1, 0.2, 0.3])})
-    >>> shown
-    {'b': Example(text='3', figures={'p': 0.3})}
+    >>> shown["b"], sorted(shown)
+    (Example(text='3', figures={'p': 0.3}), ['a', 'b'])
     """
     first = np.full(len(labels), np.iinfo(np.int64).max)
     np.minimum.at(first, items, units)
