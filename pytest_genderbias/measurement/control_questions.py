@@ -40,63 +40,67 @@ from pytest_genderbias.suites.query import (
 )
 
 
-class AskedAbilities:
-    """The abilities of the models of a run, each asked once. One without a fingerprint is asked for every
-    measurement.
+def judge(measurement: Measurement, asked: Asked, of_role: Sequence[Ability], setting: AbilitySetting) -> Measurement:
+    """Return a measurement with the abilities of its model, and without its values if the model is not able.
+
+    Args:
+        measurement: of the answers.
+        asked: the answers, with the suite and the model.
+        of_role: the abilities that the suite needs from a model of its role.
+        setting: by which items they were asked.
+
+    Raises:
+        DataFileError: a file of control items breaks a rule.
     """
+    if setting.none is not None:
+        return replace(measurement, abilities=(), ability_unasked=setting.none)
+    role, abilities = asked.model.role, (*of_role, *measurement.abilities)
+    unable = next((one.unable for one in abilities if one.unable), "")
+    why = unable or _why_not_alive(next(iter(asked.answers.values())))
+    own = sorted(read_controls(path).name for path in setting.files)
+    notes, kinds = measurement.notes, [one.name for one in of_role]
+    if own and not {*own} & {*kinds}:  # others decided
+        others = f"the packaged {' and '.join(kinds)}" if kinds else "those of the suite"
+        asked_of_file = f"ability: no control items of the file were asked ({', '.join(own)})"
+        notes = (*notes, f"{asked_of_file}; such a model is asked {others} here")
+    unasked = "" if abilities or role.kind == TEXT else f"{role.text} is asked no control items"
+    able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
+    return able.without_values(why) if why else able
 
-    def __init__(self) -> None:
-        """Nothing is asked yet."""
-        self._known: dict[object, Ability] = {}
 
-    def judge(
-        self, measurement: Measurement, asked: Asked, settings: ScoreSettings, setting: AbilitySetting
-    ) -> Measurement:
-        """Return a measurement with the abilities of its model, and without its values if the model is not able.
+def abilities_of_role(
+    plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting, known: dict[object, Ability]
+) -> Iterator[Ability]:
+    """Yield the abilities that a suite needs from a model of its role; each is asked when it is wanted.
 
-        Args:
-            measurement: of the answers.
-            asked: the answers, with the suite and the model.
-            settings: settings of scoring. Every item is asked, whatever the limit is.
-            setting: by which items.
+    Args:
+        plan: the suite and its questions.
+        model: the model. One without a fingerprint is asked for every measurement.
+        settings: settings of scoring. Every item is asked, whatever the limit is.
+        setting: by which items; none are asked if it says so.
+        known: the abilities of earlier measurements, to which new ones are added.
 
-        Raises:
-            DataFileError: a file of control items breaks a rule.
-            ScoreError: the model returns NaN or infinite scores.
-        """
-        if setting.none is not None:
-            return replace(measurement, abilities=(), ability_unasked=setting.none)
-        role, of_role = asked.model.role, [*self.of_role(asked.plan, asked.model, settings, setting)]
-        abilities = (*of_role, *measurement.abilities)
-        unable = next((one.unable for one in abilities if one.unable), "")
-        why = unable or _why_not_alive(next(iter(asked.answers.values())))
-        own = sorted(read_controls(path).name for path in setting.files)
-        notes, kinds = measurement.notes, [one.name for one in of_role]
-        if own and not {*own} & {*kinds}:  # others decided
-            others = f"the packaged {' and '.join(kinds)}" if kinds else "those of the suite"
-            asked_of_file = f"ability: no control items of the file were asked ({', '.join(own)})"
-            notes = (*notes, f"{asked_of_file}; such a model is asked {others} here")
-        unasked = "" if abilities or role.kind == TEXT else f"{role.text} is asked no control items"
-        able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
-        return able.without_values(why) if why else able
-
-    def of_role(self, plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting) -> Iterator[Ability]:
-        """Yield the abilities that a suite needs from a model of its role; each is asked when it is wanted."""
-        language = plan.suite.language
-        own = {controls.name: controls for controls in map(read_controls, setting.files)}
-        main = next(iter(plan.questions.values())).query
-        query = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
-        for kind in _kinds_for(plan, model.role.kind, main):
-            controls = own.get(kind) or packaged_controls(kind, language)
-            if controls is None:
-                why = f"no control items {kind!r} are packaged in the language {language!r:.60}; name your own"
-                yield _unasked(kind, kind, 0.5, f'{why} (ability: FILE.yaml), or write ability: "none: REASON"')
-                continue
-            controls = replace(controls, in_pairs=isinstance(main, PairSimilarity))
-            key = (model.name, model.fingerprint, kind, controls.content, controls.in_pairs, repr(query))
-            if model.fingerprint is None or key not in self._known:
-                self._known[key] = ability_of(controls, model, query, settings)
-            yield self._known[key]
+    Raises:
+        DataFileError: a file of control items breaks a rule.
+        ScoreError: the model returns NaN or infinite scores.
+    """
+    if setting.none is not None:
+        return
+    language = plan.suite.language
+    own = {controls.name: controls for controls in map(read_controls, setting.files)}
+    main = next(iter(plan.questions.values())).query
+    query = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
+    for kind in _kinds_for(plan, model.role.kind, main):
+        controls = own.get(kind) or packaged_controls(kind, language)
+        if controls is None:
+            why = f"no control items {kind!r} are packaged in the language {language!r:.60}; name your own"
+            yield _unasked(kind, kind, 0.5, f'{why} (ability: FILE.yaml), or write ability: "none: REASON"')
+            continue
+        controls = replace(controls, in_pairs=isinstance(main, PairSimilarity))
+        key = (model.name, model.fingerprint, kind, controls.content, controls.in_pairs, repr(query))
+        if model.fingerprint is None or key not in known:
+            known[key] = ability_of(controls, model, query, settings)
+        yield known[key]
 
 
 def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.folders import default_cache
+from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.ability_setting import read_ability
 from pytest_genderbias.measurement.carry_out import Until, ask, summarised
-from pytest_genderbias.measurement.control_questions import AskedAbilities
+from pytest_genderbias.measurement.control_questions import abilities_of_role, judge
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan, plan_measurement, refuse_without_template
 from pytest_genderbias.measurement.restarts import combine_restarts
@@ -116,7 +117,7 @@ class Runner:
         self.data = None if data is None else Path(data)
         self.seeds, self.options = seeds, tuple(options)
         self._measurements: dict[object, Measurement] = {}
-        self._abilities = AskedAbilities()
+        self._abilities: dict[object, Ability] = {}
 
     def open(self, model: str | ModelSpec | Model | object) -> Model:
         """Return a model, loaded if it is a spec. The runner does not keep it, so that it can stand beside the one in
@@ -172,8 +173,8 @@ class Runner:
         with self.models.lock:
             first, request = spec.for_seed(0) if spec.seeded else spec, self._request(suite, {})
             plan, ability = self._plan(suite, first, request), read_ability(request.score.ability)
-            asked = self._abilities.of_role(plan, self.models.model(first), request.score, ability)
-            why = ability.none is None and next((one.unable for one in asked if one.unable), "")
+            asked = abilities_of_role(plan, self.models.model(first), request.score, ability, self._abilities)
+            why = next((one.unable for one in asked if one.unable), "")
         if why:
             raise NotApplicableError(f"{suite.name}: its language is {suite.language}, and {spec.name} {why}")
 
@@ -204,7 +205,9 @@ class Runner:
         plan, score, ability = self._plan(suite, model, request), request.score, read_ability(request.score.ability)
         loaded = model if isinstance(model, Model) else self.models.model(model)
         asked = ask(plan, loaded, score, until, score.null)
-        return self._abilities.judge(summarised(asked, score), asked, score, ability)
+        measurement = summarised(asked, score)
+        of_role = [*abilities_of_role(plan, asked.model, score, ability, self._abilities)]
+        return judge(measurement, asked, of_role, ability)
 
     def plan(self, suite: Suite, spec: ModelSpec, settings: Mapping[str, object] | None = None) -> Plan:
         """Resolve the options of a suite and ask its questions, without loading any weights.
