@@ -44,10 +44,10 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring import engine
-from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_suite
+from pytest_genderbias.scoring.engine import ScoreSettings, answer, random_order
 from pytest_genderbias.scoring.executor import Executor, Scored, windows
 from pytest_genderbias.scoring.network import Batches
-from pytest_genderbias.suites.cases import IntArray
+from pytest_genderbias.suites.cases import IntArray, Question
 from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.query import Query
 from pytest_genderbias.suites.space import CaseSpace
@@ -248,7 +248,7 @@ class Job:
         """Score them as the product does, without the cache, and print its remarks."""
         space, query, digest = self.asked
         settings = ScoreSettings(limit or self.cases, executor=executor)
-        scored, notes = score_suite(space, query, self.model, digest, settings, SUITE)
+        scored, notes = answer(Question(space, query), self.model, digest, settings, SUITE)
         if limit is None and notes:
             print(*notes, sep="\n")
         return scored.values

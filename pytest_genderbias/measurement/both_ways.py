@@ -23,11 +23,11 @@ from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.replies import Asked, RepliesBackend, RepliesFile, Wanted
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
 from pytest_genderbias.models.source import LoadSettings
-from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.scoring.reply_counts import reply_counts
 from pytest_genderbias.statistics.agreement import TextAgreement, text_agreement
 from pytest_genderbias.suites.ask import PROBABILITY_ROLES
-from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
+from pytest_genderbias.suites.cases import Cases, IntArray, Question, TextCases
 from pytest_genderbias.suites.query import ChatAnswers, ChatReplies, Replies
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text.reply_reading import opened_reasoning
@@ -55,10 +55,10 @@ class SampledReplies(RepliesBackend):
         query = ChatReplies(self.tokens, asked.samples, seed, 1.0, "{prompt}", self.thinking)
         settings = replace(self.settings, limit=None, cache=asked.cache)
         label = f"replies of {self.model.name}"
-        answer, _ = score_suite(cases, query, self.model, cases.digest(), settings, label, whole=True)
+        answered, _ = answer(Question(cases, query, whole=True), self.model, cases.digest(), settings, label)
         mark = opened_reasoning(prompts_of(self.model, self.thinking).prompt("Hello."))
-        texts = [mark + reply.text for reply in answer.content]
-        places = np.argsort(answer.units) * asked.samples
+        texts = [mark + reply.text for reply in answered.content]
+        places = np.argsort(answered.units) * asked.samples
         return [tuple(texts[at : at + asked.samples]) for at in places.tolist()]
 
 
@@ -135,10 +135,9 @@ class TwoWays:
     def by_probability(self, model: Model, settings: ScoreSettings) -> tuple[FloatArray, FloatArray]:
         """Return the probability of each label against the others, shape (n, K), and the mass of all, shape (n,)."""
         cases, query = TextCases([(message,) for message in self.messages]), ChatAnswers(self.query.labels)
-        answer, _ = score_suite(
-            cases, query, model, cases.digest(), settings, f"{self.name} on {model.name}", whole=True
-        )
-        log_probs = np.asarray(answer.in_order(), dtype=np.float64)
+        question, label = Question(cases, query, whole=True), f"{self.name} on {model.name}"
+        answered, _ = answer(question, model, cases.digest(), settings, label)
+        log_probs = np.asarray(answered.in_order(), dtype=np.float64)
         p = np.exp(log_probs - log_probs.max(axis=1, keepdims=True))
         return p / p.sum(axis=1, keepdims=True), np.exp(log_probs).sum(axis=1)
 

@@ -28,12 +28,12 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, REPLIES
 from pytest_genderbias.models.roles import CAUSAL_LM, NLI_CLASSIFIER
 from pytest_genderbias.scoring import SCORING_VERSION
-from pytest_genderbias.scoring.engine import ScoreSettings, answer, score_suite
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval, Null, summarise_null
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
-from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import CANNOT, signed_options
 from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies, PairProbabilities, Replies
 from pytest_genderbias.suites.space import Axis, CaseSpace, Template
@@ -407,8 +407,8 @@ def label_warning(model: Model, cache: Path | None = None) -> str | None:
     space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SENTENCES)),), 1)
     label = f"label check on {model.name}"
     settings = ScoreSettings(cache=cache if model.can(HIDDEN_STATES) else None)
-    answer, _ = score_suite(space, PairProbabilities(), model, space.digest(), settings, label)
-    probabilities = answer.values[np.argsort(answer.units), 0].mean(axis=0)
+    answered, _ = answer(Question(space, PairProbabilities()), model, space.digest(), settings, label)
+    probabilities = answered.values[np.argsort(answered.units), 0].mean(axis=0)
     entailment, neutral, contradiction = map(float, probabilities)
     if entailment >= max(neutral, contradiction):
         return None

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -106,21 +106,6 @@ def looks(n_units: int, cases_per_unit: int) -> Iterator[int]:
     yield n_units
 
 
-def answer(
-    question: Question, model: Model, digest: str, settings: ScoreSettings, label: str, enough: Enough | None = None
-) -> tuple[Answer, list[str]]:
-    """Return the answer to a question, and remarks on how it was computed. ``enough`` may stop scoring early."""
-    if question.cases is None:
-        content: object = question.query if isinstance(question.query, BesideText) else model.backend
-        count = len(model.backend.ids) if isinstance(question.query, StoredPredictions) else 1
-        return Answer(None, np.zeros(0, np.int64), np.zeros((0, 0, 0)), content=content, count=count), []
-    if isinstance(question.query, StoredPredictions):  # predictions for known cases, which the family looks up
-        units = np.arange(question.cases.n_units, dtype=np.int64)
-        nothing = np.zeros((len(units), question.cases.cases_per_unit, 0))
-        return Answer(question.cases, units, nothing, content=model.backend), []
-    return score_suite(question.cases, question.query, model, digest, settings, label, question.whole, enough)
-
-
 def scored_units(cases: Cases, digest: str, limit: int | None, seed: int) -> IntArray:
     """Return the units that a run scores: the first of a suite's random order, at least one of them, with at most
     ``limit`` cases.
@@ -129,25 +114,20 @@ def scored_units(cases: Cases, digest: str, limit: int | None, seed: int) -> Int
     return random_order(cases.n_units, digest, seed)[:n]
 
 
-def score_suite(
-    cases: Cases,
-    query: Query,
-    model: Model,
-    digest: str,
-    settings: ScoreSettings,
-    label: str,
-    whole: bool = False,
-    enough: Enough | None = None,
+def answer(
+    question: Question, model: Model, digest: str, settings: ScoreSettings, label: str, enough: Enough | None = None
 ) -> tuple[Answer, list[str]]:
-    """Return the scores of a prefix of the random order (of all cases if ``whole``), and remarks on how they were
-    computed.
+    """Return the answer to a question, and remarks on how it was computed: the scores of a prefix of the random order
+    of its cases, or of all cases of a question that is asked whole.
 
     ``enough`` is called at :func:`looks` and can stop scoring early. After an interruption the scores so far are in the
     cache.
     """
-    units = scored_units(cases, digest, None if whole else settings.limit, settings.seed)
-    n = len(units)
-    values = np.zeros((n, cases.cases_per_unit, answer_width(query, model)), dtype=query.dtype)
+    cases, query = question.cases, question.query
+    if cases is None or isinstance(query, StoredPredictions):
+        return _unscored(question, model), []
+    units = scored_units(cases, digest, None if question.whole else settings.limit, settings.seed)
+    values = np.zeros((len(units), cases.cases_per_unit, answer_width(query, model)), dtype=query.dtype)
     store = ScoreStore(
         settings.cache if model.fingerprint and not model.can(REPLIES) else None,  # which are kept themselves
         _key(cases, query, model, digest, settings),
@@ -173,26 +153,34 @@ def score_suite(
             label,
             partial(model.backend.confirm_unchanged, model.name) if model.role.only_prompts else None,
         )
-        stop = run.score(settings.executor or InProcess(), partial(_show, settings, label, n, cases), enough)
-    scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
+        stop = run.score(settings.executor or InProcess(), enough)
+    scored = Answer(cases, units[:stop], values[:stop], stopped=stop < len(units))
     vocabulary = vocabulary_texts(model, map(int, np.unique(scored.values))) if isinstance(query, TopFills) else {}
-    content = _replies(query, model, scored, cache) if isinstance(query, Replies) else _texts(query, model, scored)
     unread, unknown = unread_words(cases, scored.units, model)
     failure = None if settings.shared is None else settings.shared.failure
     notes = [note for note in (*unknown, *run.notes, store.note, failure) if note]
+    content = _texts(query, model, scored, cache)
     return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
 
 
-def _replies(query: Replies, model: Model, answer: Answer, cache: Path | None) -> ReplyTexts:
-    """Return the texts that were read, in the order of the scored cases."""
-    from pytest_genderbias.scoring.reply_counts import replies_to
+def _unscored(question: Question, model: Model) -> Answer:
+    """Return the answer to a question without scores: the content of the model, or a text beside it."""
+    cases, query, content = question.cases, question.query, model.backend
+    if cases is not None:  # predictions for known cases, which the family looks up
+        units = np.arange(cases.n_units, dtype=np.int64)
+        return Answer(cases, units, np.zeros((len(units), cases.cases_per_unit, 0)), content=content)
+    count = len(content.ids) if isinstance(query, StoredPredictions) else 1
+    content = query if isinstance(query, BesideText) else content
+    return Answer(None, np.zeros(0, np.int64), np.zeros((0, 0, 0)), content=content, count=count)
 
-    cases = answer.cases.cases_of(answer.units)
-    return ReplyTexts(tuple(replies_to(cases, answer.cases, query, model, cache)))
 
+def _texts(query: Query, model: Model, answer: Answer, cache: Path | None) -> object:
+    """Return the texts that were read or generated, in the order of the scored cases; ``None`` for other queries."""
+    if isinstance(query, Replies):
+        from pytest_genderbias.scoring.reply_counts import replies_to
 
-def _texts(query: Query, model: Model, answer: Answer) -> object:
-    """Return the texts of generated tokens; ``None`` for other queries."""
+        cases = answer.cases.cases_of(answer.units)
+        return ReplyTexts(tuple(replies_to(cases, answer.cases, query, model, cache)))
     if not isinstance(query, (GeneratedTokens, GeneratedReplies)):
         return None
     from pytest_genderbias.scoring.sampled_texts import reply_texts, sampled_texts
@@ -222,17 +210,6 @@ def _window(query: Query, model: Model) -> int:
     return getattr(query, "window", WINDOW_ON_GPU if model.on_gpu else WINDOW)
 
 
-def _show(
-    settings: ScoreSettings, label: str, n: int, cases: Cases, state: str, done: int
-) -> AbstractContextManager[Callable[[int], object]]:
-    """Show the progress; ``state`` says who scores."""
-    if settings.progress is None:
-        return nullcontext(lambda count: None)
-    return settings.progress(
-        f"{label}, {state}" if state else label, n * cases.cases_per_unit, done * cases.cases_per_unit
-    )
-
-
 @dataclass
 class _Run:
     """The scoring of the units of one question, of which ``done`` are complete: the front, which alone is stored and
@@ -251,31 +228,47 @@ class _Run:
     confirm: Callable[[], None] | None
     notes: Sequence[str] = ()
 
-    def score(
-        self,
-        executor: Executor,
-        show: Callable[[str, int], AbstractContextManager[Callable[[int], object]]],
-        enough: Enough | None,
-    ) -> int:
+    def score(self, executor: Executor, enough: Enough | None) -> int:
         """Score until it is enough, and return the number of units. Scores are stored every few seconds and at the
         end.
         """
-        n, each = len(self.units), self.task.cases.cases_per_unit
-        ends = list(looks(n, each)) if enough else [n]
-        stored = self.done
+        n = len(self.units)
+        ends = list(looks(n, self.task.cases.cases_per_unit)) if enough else [n]
+
+        def is_enough(look: int) -> bool:
+            return enough is not None and enough(
+                Answer(self.task.cases, self.units[:look], self.values[:look], stopped=look < n)
+            )
+
+        for look in ends:
+            if look <= self.done and is_enough(look):
+                return look
+        if self.done == n:
+            return n
+        stored, by_worker = self.done, dict[str, Sequence[str]]()
         since = -math.inf  # the first window is stored at once, so that a run that is killed repeatedly makes progress
-        with closing(self._scored(executor, ends, show)) as scored:
+        todo, units_of = windows(self.done, ends, self.window), lambda window: self.units[slice(*window)]
+        with executor.open(self.task) as pool, ExitStack() as display:
+            state, advance = pool.state, display.enter_context(self._shown(pool.state))
             try:
-                for look in ends:
-                    while self.done < look:
-                        next(scored)
-                        if time.monotonic() - since > _KEEP_EVERY:
-                            self._store_from(stored)
-                            stored, since = self.done, time.monotonic()
-                    if enough is not None and enough(
-                        Answer(self.task.cases, self.units[:look], self.values[:look], stopped=look < n)
-                    ):
-                        return look
+                for scored in in_order(pool, todo, units_of, self._named):
+                    if scored.error is not None:
+                        raise scored.error
+                    assert scored.values is not None
+                    start, self.done = scored.window
+                    self.values[start : self.done] = scored.values.reshape(self.values[start : self.done].shape)
+                    by_worker[scored.worker] = scored.notes
+                    self.notes = [*joined_notes(by_worker.values()), *pool.notes]
+                    if pool.state != state:
+                        display.close()
+                        state, advance = pool.state, display.enter_context(self._shown(pool.state))
+                    else:
+                        advance((self.done - start) * self.task.cases.cases_per_unit)
+                    if time.monotonic() - since > _KEEP_EVERY:
+                        self._store_from(stored)
+                        stored, since = self.done, time.monotonic()
+                    if self.done in ends and is_enough(self.done):
+                        return self.done
                 return n
             except BaseException:
                 if self.confirm is not None:  # the server that failed is not asked again whether it changed
@@ -294,31 +287,12 @@ class _Run:
             self.confirm()
         self.store.write(stored, self.values[stored : self.done])
 
-    def _scored(
-        self,
-        executor: Executor,
-        ends: Sequence[int],
-        show: Callable[[str, int], AbstractContextManager[Callable[[int], object]]],
-    ) -> Generator[None, None, None]:
-        """Score the windows, and yield whenever the front has moved by one."""
-        by_worker: dict[str, Sequence[str]] = {}
-        with executor.open(self.task) as pool, ExitStack() as display:
-            state, advance = pool.state, display.enter_context(show(pool.state, self.done))
-            todo = windows(self.done, ends, self.window)
-            for scored in in_order(pool, todo, lambda window: self.units[slice(*window)], self._named):
-                if scored.error is not None:
-                    raise scored.error
-                assert scored.values is not None
-                start, self.done = scored.window
-                self.values[start : self.done] = scored.values.reshape(self.values[start : self.done].shape)
-                by_worker[scored.worker] = scored.notes
-                self.notes = [*joined_notes(by_worker.values()), *pool.notes]
-                if pool.state != state:
-                    display.close()
-                    state, advance = pool.state, display.enter_context(show(pool.state, self.done))
-                else:
-                    advance((scored.window.stop - scored.window.start) * self.task.cases.cases_per_unit)
-                yield
+    def _shown(self, state: str) -> AbstractContextManager[Callable[[int], object]]:
+        """Show the progress; ``state`` says who scores."""
+        if self.task.progress is None:
+            return nullcontext(lambda count: None)
+        label, each = f"{self.label}, {state}" if state else self.label, self.task.cases.cases_per_unit
+        return self.task.progress(label, len(self.units) * each, self.done * each)
 
     def _named(self, window: Window) -> str:
         each = self.task.cases.cases_per_unit

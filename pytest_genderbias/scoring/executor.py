@@ -52,10 +52,6 @@ class Task:
     cache: Path | None = None
     progress: Progress | None = None
 
-    def make_scorer(self) -> Scorer:
-        """Return the scorer of this question in this process."""
-        return make_scorer(self.cases, self.query, self.model, self.batch_tokens, self.cache, self.progress)
-
 
 @dataclass(frozen=True)
 class Scored:
@@ -113,7 +109,8 @@ class InProcess:
     @contextmanager
     def open(self, task: Task) -> Iterator[Pool]:
         """Load what the question needs."""
-        yield _OwnProcess(task.cases, task.make_scorer())
+        scorer = make_scorer(task.cases, task.query, task.model, task.batch_tokens, task.cache, task.progress)
+        yield _OwnProcess(task.cases, scorer)
 
 
 class _OwnProcess:

@@ -19,6 +19,7 @@ from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.objects import wrap
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.scoring.executor import Task, Window
+from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.query import CoreferenceScores
 
 
@@ -203,7 +204,7 @@ def test_a_model_on_a_gpu_has_a_worker_for_each_gpu(tiny_model, monkeypatch, gpu
         scored = pool.collect()
         assert len(fake.started) == gpus
     assert 1 in [worker._given_up for worker in fake.workers]  # the second window is left out
-    alone = Task(space, query, model).make_scorer().score(space.cases_of(np.arange(64)))
+    alone = make_scorer(space, query, model, None).score(space.cases_of(np.arange(64)))
     assert scored.values.tobytes() == alone.tobytes()
     with executor.open(Task(space, query, model)):  # the next model is on the CPU
         assert fake.asked[1]["num_gpus"] == 0
@@ -332,7 +333,7 @@ def test_a_worker_scores_as_this_process_does(tiny_model, checkpoint):
     assert worker.ask(ray_executor.pickle.dumps((space, query, None))) is None
     units = np.arange(100, 200)
     values, notes = worker.score(units)
-    assert values.tobytes() == Task(space, query, model).make_scorer().score(space.cases_of(units)).tobytes()
+    assert values.tobytes() == make_scorer(space, query, model, None).score(space.cases_of(units)).tobytes()
     assert notes == []
     kept = worker._model
     worker.load(WantedModel.of(model))

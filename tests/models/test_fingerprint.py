@@ -18,8 +18,8 @@ from support.tiny_checkpoints import make_network, tokenizer
 from pytest_genderbias import load_model
 from pytest_genderbias.models.fingerprint import fingerprint_reading, fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
-from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import TextVectors
 
 
@@ -99,9 +99,8 @@ def test_scores_of_another_reading_are_not_taken_from_the_cache(checkpoint: Any,
     cases = TextCases([("the nurse " * 20,), ("the pilot " * 20,)])
 
     def vectors(model: Model) -> Any:
-        scored, notes = score_suite(
-            cases, TextVectors(), model, "0" * 32, ScoreSettings(cache=tmp_path / "cache"), "texts"
-        )
+        settings = ScoreSettings(cache=tmp_path / "cache")
+        scored, notes = answer(Question(cases, TextVectors()), model, "0" * 32, settings, "texts")
         return scored.values, notes
 
     long, short = (load_model(str(checkpoint("bert")), device="cpu") for _ in range(2))

@@ -15,9 +15,11 @@ from support.tiny_checkpoints import suite_space
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.scoring import engine
-from pytest_genderbias.scoring.engine import ScoreSettings, looks, score_suite
+from pytest_genderbias.scoring.engine import ScoreSettings, answer, looks
 from pytest_genderbias.scoring.executor import AHEAD, MOST_LOSSES, Scored, Task, Window, in_order, joined_notes, windows
 from pytest_genderbias.scoring.scorer import CountNote
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.suites.cases import Question
 
 DIGEST = "0123456789abcdef" * 4
 LIMIT = 896
@@ -42,7 +44,8 @@ class Unreliable:
 
     @contextmanager
     def open(self, task: Task):
-        self.task, self.scorers = task, [task.make_scorer() for _ in range(self.workers)]
+        asked = (task.cases, task.query, task.model, task.batch_tokens)
+        self.task, self.scorers = task, [make_scorer(*asked) for _ in range(self.workers)]
         self.pending, self.slots, self.state, self.notes = (
             [],
             2 * self.workers,
@@ -82,9 +85,9 @@ def nli(tiny_model):
 
 
 def run(nli, executor=None, enough=None, **settings):
-    return score_suite(
-        *nli, DIGEST, ScoreSettings(**{"limit": LIMIT, **settings}, executor=executor), "nli on m", enough=enough
-    )
+    space, query, model = nli
+    run_settings = ScoreSettings(**{"limit": LIMIT, **settings}, executor=executor)
+    return answer(Question(space, query), model, DIGEST, run_settings, "nli on m", enough)
 
 
 def stop_at(units):

@@ -22,12 +22,13 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import engine, store
-from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_suite
+from pytest_genderbias.scoring.engine import ScoreSettings, answer, random_order
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.network import best_ids, top_ids
 from pytest_genderbias.scoring.parallel_batches import length_batches
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder
+from pytest_genderbias.suites.cases import Question
 from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.text.template import Word, parse_template
@@ -209,7 +210,7 @@ def small_space(
 
 
 def run(space, query, model, digest=DIGEST, **settings):
-    return score_suite(space, query, model, digest, ScoreSettings(**settings), "test")
+    return answer(Question(space, query), model, digest, ScoreSettings(**settings), "test")
 
 
 def warm(scorer, counted, cases):
@@ -659,7 +660,7 @@ def test_another_seed_digest_query_or_model_has_its_own_entry(tiny_model, tmp_pa
     ]
     for number, (asked, model, digest, seed) in enumerate(runs, start=1):
         counted = Counted(model)
-        score_suite(space, asked, counted.model, digest, ScoreSettings(56, seed, cache=tmp_path), "test")
+        answer(Question(space, asked), counted.model, digest, ScoreSettings(56, seed, cache=tmp_path), "test")
         assert counted.calls > 0
         assert len(list(tmp_path.iterdir())) == number
 
@@ -727,12 +728,12 @@ def test_numbers_that_are_not_finite_are_not_taken_from_the_cache(tiny_model, tm
 
     space, query = suite_space("lm-occupation")
     settings = ScoreSettings(limit=80, cache=tmp_path)
-    expected, _ = score_suite(space, query, tiny_model("gpt2"), "0" * 64, settings, "test")
+    expected, _ = answer(Question(space, query), tiny_model("gpt2"), "0" * 64, settings, "test")
     (path,) = files(tmp_path)
     buffer = io.BytesIO()
     np.save(buffer, np.full(expected.values.shape, np.nan))
     path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
-    found, _ = score_suite(space, query, tiny_model("gpt2"), "0" * 64, settings, "test")
+    found, _ = answer(Question(space, query), tiny_model("gpt2"), "0" * 64, settings, "test")
     assert np.array_equal(found.values, expected.values)
 
 
@@ -868,7 +869,7 @@ from pathlib import Path
 import numpy as np
 from pytest_genderbias.measurement.runner import measure
 from pytest_genderbias.models.objects import wrap_object
-from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.suite import load_suite
 
@@ -888,7 +889,7 @@ Path(sys.argv[2], f"ready-{sys.argv[3]}").touch()
 while not Path(sys.argv[2], "go").exists():
     time.sleep(0.01)
 settings = ScoreSettings(cache=Path(sys.argv[1]))
-scores, _ = score_suite(asked.cases, asked.query, wrap_object(Slow()), "0" * 64, settings, "test")
+scores, _ = answer(asked, wrap_object(Slow()), "0" * 64, settings, "test")
 print(json.dumps([Slow.calls, float(scores.values.sum())]))
 """
 

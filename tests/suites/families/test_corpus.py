@@ -36,13 +36,13 @@ from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
-from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.scoring.sampled_texts import Sampler, sampled_texts
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.cooccurrence import sums_by_block
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import word_bias_sums, word_slope_sums
-from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.families import corpus as module
 from pytest_genderbias.suites.family import resolve_options
 from pytest_genderbias.suites.query import BlockLogLikelihood, GeneratedTokens
@@ -664,7 +664,7 @@ def test_models_that_cannot_be_sampled():
 def test_windows_are_small_and_an_interruption_keeps_what_was_sampled(tmp_path, monkeypatch):
     model = chain_model(SEWS, eos_token="</s>")
     cases, query = TextCases([("",)] * 150), GeneratedTokens(6, 0)
-    whole, _ = score_suite(cases, query, model, "ab" * 32, ScoreSettings(), "whole")
+    whole, _ = answer(Question(cases, query), model, "ab" * 32, ScoreSettings(), "whole")
     original, sizes = Sampler.score, []
 
     def stop_after_one(self, rows):
@@ -676,14 +676,14 @@ def test_windows_are_small_and_an_interruption_keeps_what_was_sampled(tmp_path, 
     settings = ScoreSettings(cache=tmp_path)
     monkeypatch.setattr(Sampler, "score", stop_after_one)
     with pytest.raises(KeyboardInterrupt):
-        score_suite(cases, query, model, "ab" * 32, settings, "first")
+        answer(Question(cases, query), model, "ab" * 32, settings, "first")
     assert sizes == [64]
     scored = []
     monkeypatch.setattr(Sampler, "score", lambda self, rows: scored.append(len(rows)) or original(self, rows))
-    again, _ = score_suite(cases, query, model, "ab" * 32, settings, "second")
+    again, _ = answer(Question(cases, query), model, "ab" * 32, settings, "second")
     assert scored == [64, 22]
     assert np.array_equal(again.values, whole.values)
-    front, _ = score_suite(cases, query, model, "ab" * 32, ScoreSettings(limit=40), "front")
+    front, _ = answer(Question(cases, query), model, "ab" * 32, ScoreSettings(limit=40), "front")
     assert np.array_equal(front.values, whole.values[:40])
     assert front.content == whole.content[:40]
 
@@ -818,7 +818,7 @@ def test_a_changed_checkpoint_is_sampled_anew(tmp_path):
     found = []
     for seed in (0, 1):
         model = load_model(str(save_checkpoint("gpt2", tmp_path / str(seed), seed=seed)), device="cpu")
-        found.append(score_suite(cases, query, model, "cd" * 32, settings, "x")[0].values)
+        found.append(answer(Question(cases, query), model, "cd" * 32, settings, "x")[0].values)
     assert not np.array_equal(*found)
 
 
