@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 from checkpoints import TOKENIZER, NoTokenizerError, Shape, random_model
+from numpy.typing import NDArray
 from rows import Row, ratio
 from timing import medians
 
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.sentence_pairs import read_crows_pairs
-from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.query import PseudoLogLikelihood
 
 #: Shape, and the wanted speed-up over one sentence per forward pass.
 _WANTED = ((Shape(4, 256, 4), 4.0), (Shape(6, 384, 12), 4.0))
@@ -33,18 +37,23 @@ def _compare(shape: Shape, wanted: float, quick: bool) -> list[Row]:
     # A new scorer each time: its checks of the network are part of its time.
     times = medians(
         {
-            "ours": lambda: SpanLikelihood(model, None).score(texts, [()] * len(texts)),
+            "ours": lambda: _scored(model, texts),
             "one": lambda: [_one_sentence(network, tokenizer, text) for text in alone],
         },
         1 if quick else 2,
     )
-    scores = SpanLikelihood(model, None).score(alone, [()] * len(alone))
+    scores = _scored(model, alone)
     plain = np.asarray([_one_sentence(network, tokenizer, text) for text in alone])
     away = float((np.abs(scores[:, 0] - plain) / scores[:, 1]).max())
     assert away < _NEAR, f"scores differ by {away} nats per token from those of one sentence per forward pass"
     name, unit = f"pseudo-log-likelihood, {shape}", "sentences/s"
     ours, theirs = len(texts) / times["ours"], len(alone) / times["one"]
     return [ratio(name, ours, theirs, "one sentence per forward pass, full logits", unit, wanted)]
+
+
+def _scored(model: Model, texts: list[str]) -> NDArray[np.generic]:
+    scorer = make_scorer(TextCases([(text,) for text in texts]), PseudoLogLikelihood(), model, None)
+    return scorer.score(np.arange(len(texts)))
 
 
 def _texts(n: int) -> list[str]:

@@ -320,11 +320,15 @@ class Network:
         vocabulary = int(self._network.config.vocab_size) if self._head else 1
         most_rows = max(1, MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
         with dropping(self._shortcuts[0]) if self._shortcuts else nullcontext() as hook:
-            forward = partial(self._short, hook) if self._shortcuts else self._whole
 
             def step(rows: NDArray[np.int64]) -> None:
                 with self._explained():
-                    logits = forward(*self._fed(inputs, rows))
+                    fed, where = self._fed(inputs, rows)
+                    if hook is None:
+                        logits = self._whole(fed, where)
+                    else:
+                        with reading(hook, where):
+                            logits = self._network(**fed).logits
                 use(rows, logits)
 
             self.batches.run(inputs.lengths, step, most_rows, self._side_by_side)
@@ -386,9 +390,10 @@ class Network:
             near = (1e-4 if self._head else 1e-5) if exact else 4 * torch.finfo(whole.dtype).eps
             while self._shortcuts:
                 try:
-                    with dropping(self._shortcuts[0]) as hook:
-                        if not moved(whole, self._short(hook, fed, where), near):
-                            break
+                    with keeping(self._shortcuts[0], where):
+                        short = self._network(**fed).logits
+                    if not moved(whole, short, near):
+                        break
                 except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
                     if isinstance(error, RuntimeError) and is_out_of_memory(error):
                         raise
@@ -405,12 +410,6 @@ class Network:
     def _whole(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         logits: Tensor = self._network(**fed).logits
         return at_positions(logits, where) if self._head else logits
-
-    def _short(self, hook: object, fed: dict[str, Tensor], where: Tensor) -> Tensor:
-        """Return the logits at the read positions."""
-        with reading(hook, where):
-            logits: Tensor = self._network(**fed).logits
-            return logits
 
     def _tensor(self, array: NDArray[np.integer]) -> Tensor:
         import torch

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import Any, NamedTuple
 
@@ -145,38 +145,34 @@ def pass_batches(
     Returns:
         the batches that failed, in their order, and those that were not begun.
     """
-    todo, failed = deque(enumerate(batches)), dict[int, Failed]()
-    if workers == 1:
-        _work(todo, step, failed)
-    else:
-        _work_side_by_side(todo, step, failed, workers, threads)
-    return [failed[number] for number in sorted(failed)], [rows for _, rows in todo]
-
-
-def _work(todo: deque[tuple[int, Rows]], step: Callable[[Rows], None], failed: dict[int, Failed]) -> None:
-    """Take batches until none is left or one failed, in whichever thread."""
-    while not failed:
-        try:
-            number, rows = todo.popleft()
-        except IndexError:
-            return
+    if workers > 1:
+        return _pass_side_by_side(batches, step, workers, threads)
+    for number, rows in enumerate(batches):
         try:
             step(rows)
         except Exception as error:
-            failed[number] = Failed(rows, error)
+            return [Failed(rows, error)], list(batches[number + 1 :])
+    return [], []
 
 
-def _work_side_by_side(
-    todo: deque[tuple[int, Rows]], step: Callable[[Rows], None], failed: dict[int, Failed], workers: int, threads: int
-) -> None:
+def _pass_side_by_side(
+    batches: Sequence[Rows], step: Callable[[Rows], None], workers: int, threads: int
+) -> tuple[list[Failed], list[Rows]]:
     from concurrent.futures import ThreadPoolExecutor
 
     import torch
 
+    todo, failed = deque(enumerate(batches)), dict[int, Failed]()
+
     def work() -> None:
         torch.set_num_threads(threads)
-        with torch.inference_mode(inferring):
-            _work(todo, step, failed)
+        with torch.inference_mode(inferring), suppress(IndexError):  # none is left
+            while not failed:
+                number, rows = todo.popleft()
+                try:
+                    step(rows)
+                except Exception as error:
+                    failed[number] = Failed(rows, error)
 
     before, inferring = torch.get_num_threads(), torch.is_inference_mode_enabled()
     try:
@@ -190,6 +186,7 @@ def _work_side_by_side(
                 raise
     finally:
         torch.set_num_threads(before)  # of this thread, and of all that begin later
+    return [failed[number] for number in sorted(failed)], [rows for _, rows in todo]
 
 
 _FEW = 8  #: fewer rows than this of one length are batched with rows of the next shorter length

@@ -54,8 +54,8 @@ def span_likelihood(cases: Cases, query: PseudoLogLikelihood, model: Model, batc
     spans = cases.spans if isinstance(cases, TextCases) else ()
 
     def scores(numbers: IntArray) -> NDArray[np.float64]:
-        texts = [text for (text,) in cases.sentences(numbers)]
-        return likelihood.score(texts, [spans[i] if spans else () for i in numbers])
+        encodings = likelihood.tokenizer.encode([text for (text,) in cases.sentences(numbers)])
+        return likelihood.score(encodings, positions_in(encodings, [spans[i] if spans else () for i in numbers]))
 
     return PlainScorer(cases, model, scores, likelihood.notes)
 
@@ -77,7 +77,7 @@ def shared_likelihood(cases: Cases, query: SharedLogLikelihood, model: Model, ba
             for positions in shared_positions(first.ids, second.ids)
         ]
         rows = 2 * unit + numbers % 2
-        return likelihood.score_tokens([encodings[row] for row in rows], [shared[row] for row in rows])
+        return likelihood.score([encodings[row] for row in rows], [shared[row] for row in rows])
 
     return PlainScorer(cases, model, scores, likelihood.notes)
 
@@ -132,17 +132,7 @@ class SpanLikelihood:
         """Return remarks on texts that were cut, slower computations, and batches that were halved."""
         return [self.tokenizer.note, *self._sums.notes]
 
-    def score(self, texts: list[str], spans: Sequence[Spans]) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities of each text, in nats, and the number of tokens: shape (len(texts), 2).
-
-        Args:
-            texts: the texts.
-            spans: character ranges [start, end) of each text; empty: the whole text.
-        """
-        encodings = self.tokenizer.encode(texts)
-        return self.score_tokens(encodings, [_within(e, ranges) for e, ranges in zip(encodings, spans, strict=True)])
-
-    def score_tokens(self, encodings: Sequence[Encoding], positions: Sequence[IntArray]) -> NDArray[np.float64]:
+    def score(self, encodings: Sequence[Encoding], positions: Sequence[IntArray]) -> NDArray[np.float64]:
         """Return the sum of log-probabilities of tokens, in nats, and the number of those scored: shape
         (len(encodings), 2).
 
@@ -164,14 +154,17 @@ class SpanLikelihood:
         return np.stack([total, counts], axis=1)
 
 
-def _within(encoding: Encoding, spans: Spans) -> IntArray:
-    """Return the positions of the tokens in the spans, all positions without spans."""
-    if not spans:
-        return np.arange(len(encoding.ids), dtype=np.int64)
-    start, stop = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2).T
-    last = np.where(stop > start, stop - 1, start)[:, None]
-    low, high = np.asarray(spans, dtype=np.int64).T
-    return np.flatnonzero(((last >= low) & (last < high)).any(axis=1)).astype(np.int64)
+def positions_in(encodings: Sequence[Encoding], spans: Sequence[Spans]) -> list[IntArray]:
+    """Return the positions of the tokens in the character ranges [start, end) of each text; all positions where it has
+    none.
+    """
+    found = []
+    for encoding, ranges in zip(encodings, spans, strict=True):
+        start, stop = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2).T
+        last = np.where(stop > start, stop - 1, start)[:, None]
+        low, high = np.asarray(ranges or [(0, np.iinfo(np.int64).max)], dtype=np.int64).T
+        found.append(np.flatnonzero(((last >= low) & (last < high)).any(axis=1)))
+    return found
 
 
 def slot_likelihood(space: Cases, query: SlotLogProbability, model: Model, batch_tokens: int | None) -> PlainScorer:
@@ -200,8 +193,9 @@ def verbalised(cases: Cases, query: VerbalisedProbabilities, model: Model, batch
     def scores(numbers: IntArray) -> NDArray[np.float32]:
         pairs = zip(*prompts_and_answers(query, cases.sentences(numbers)), strict=True)
         texts = [(prompt, f"{prompt} {answer}") for prompt, answer in pairs]
+        encodings = likelihood.tokenizer.encode([text for _, text in texts])
         spans = [((len(prompt), len(text)),) for prompt, text in texts]
-        logs = likelihood.score([text for _, text in texts], spans)[:, 0].reshape(len(numbers), -1)
+        logs = likelihood.score(encodings, positions_in(encodings, spans))[:, 0].reshape(len(numbers), -1)
         if likelihood.tokenizer.cut:
             raise ModelError(
                 f"a question and its answer are longer than the {model.backend.max_length} tokens that"

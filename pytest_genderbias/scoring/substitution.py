@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
+from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood, positions_in
 from pytest_genderbias.scoring.scorer import PlainScorer
 from pytest_genderbias.suites.cases import IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
@@ -92,7 +92,8 @@ def substitution(cases: TextCases, query: CoreferenceScores, model: Model, batch
 
     def scores(numbers: IntArray) -> NDArray[np.float64]:
         copies = filled(cases, numbers)
-        sums = likelihood.score([text for text, _ in copies], [(span,) for _, span in copies])
+        encodings = likelihood.tokenizer.encode([text for text, _ in copies])
+        sums = likelihood.score(encodings, positions_in(encodings, [(span,) for _, span in copies]))
         if not sums[:, 1].all():
             text = copies[int(np.argmin(sums[:, 1]))][0]
             raise NotApplicableError(

@@ -5,7 +5,7 @@ Scorers that need no more of a model than this ask :func:`token_sums` for it, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,8 @@ class NetworkSums:
             part = TokenRows(rows.ids[window, :longest], types, rows.lengths[window], *spans)
             where = number[case[here]], position[here]
             inputs, reads = causal_reads(part, *where) if mask is None else masked_reads(part, *where, mask)
-            value = _log_probabilities(self.network, inputs, reads)
+            value = np.zeros(len(reads.case), dtype=np.float64)
+            self.network.run(inputs, _filling(value, inputs, reads))
             total[window] = np.bincount(reads.case, weights=value, minlength=len(window))
         return total
 
@@ -172,13 +173,14 @@ def _windows(lengths: NDArray[np.int64], copies: NDArray[np.int64], most_ids: in
         start = stop
 
 
-def _log_probabilities(network: Network, inputs: Inputs, reads: TokenReads) -> NDArray[np.float64]:
-    """Return the log-probability of each token that is read."""
+def _filling(
+    value: NDArray[np.float64], inputs: Inputs, reads: TokenReads
+) -> Callable[[NDArray[np.int64], Tensor], None]:
+    """Return what fills in the log-probability of each token that is read, from the logits of a batch."""
     import torch
 
     by_row = np.argsort(inputs.back, kind="stable")
     ordered = inputs.back[by_row]
-    value = np.zeros(len(reads.case), dtype=np.float64)
 
     def use(rows: NDArray[np.int64], logits: Tensor) -> None:
         low, high = np.searchsorted(ordered, rows, side="left"), np.searchsorted(ordered, rows, side="right")
@@ -192,5 +194,4 @@ def _log_probabilities(network: Network, inputs: Inputs, reads: TokenReads) -> N
         log_probs = scores[at[0], at[1], at[2]].double() - torch.logsumexp(scores, -1).double()[at[0], at[1]]
         value[wanted] = log_probs.cpu().numpy()
 
-    network.run(inputs, use)
-    return value
+    return use

@@ -197,13 +197,13 @@ def test_scores_are_those_of_one_thread_and_the_same_bits_each_time(tiny_model, 
 
 
 def test_scores_are_computed_by_workers(tiny_model, three_threads, monkeypatch):
-    workers, forward = set(), networks.Network._short
+    workers, reading = set(), networks.reading
 
-    def noted(self, *args):
+    def noted(*args):
         workers.add(threading.current_thread().name.partition("_")[0])
-        return forward(self, *args)
+        return reading(*args)
 
-    monkeypatch.setattr(networks.Network, "_short", noted)
+    monkeypatch.setattr(networks, "reading", noted)
     space, query = suite_space("disco-names")
     make_scorer(space, query, tiny_model("bert"), None).score(np.arange(300))
     assert workers == {"MainThread", "batches"}  # the trial of the shorter pass, and the batches
