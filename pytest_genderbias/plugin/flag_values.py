@@ -293,7 +293,7 @@ def baseline_folder(text: str, origin: Origin) -> Place:
 
 def shared_cache(url: str, origin: Origin) -> str:
     """Parse the URL of a folder of scores that can be opened here."""
-    from pytest_genderbias.scoring.shared_scores import SharedScores
+    from pytest_genderbias.scoring.store import SharedScores
 
     SharedScores(url)
     return url

@@ -75,7 +75,7 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
 
     shared = None
     if run.shared_cache is not None:
-        from pytest_genderbias.scoring.shared_scores import SharedScores
+        from pytest_genderbias.scoring.store import SharedScores
 
         shared = SharedScores(run.shared_cache)
     served = ServedSettings(

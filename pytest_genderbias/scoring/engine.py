@@ -43,7 +43,7 @@ from pytest_genderbias.suites.query import (
 from pytest_genderbias.text.schema import check_setting
 
 if TYPE_CHECKING:
-    from pytest_genderbias.scoring.shared_scores import SharedScores
+    from pytest_genderbias.scoring.store import SharedScores
 
 #: Number of cases that are sorted by length, deduplicated and batched together. A window takes seconds, and a kill
 #: loses at most one. Queries whose cases take longer set a ``window`` of their own.

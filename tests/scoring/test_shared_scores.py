@@ -14,8 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.scoring import executor
-from pytest_genderbias.scoring.shared_scores import SharedScores
-from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.scoring.store import ScoreStore, SharedScores
 
 URL = "memory://team/scores"
 VALUES = np.arange(12, dtype=float).reshape(6, 2, 1)
