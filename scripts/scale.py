@@ -26,8 +26,7 @@ from tabulate import tabulate
 from pytest_genderbias import load_suite
 from pytest_genderbias.engines.ray_executor import EACH
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.measurement.cost import MACHINES, ONE_PASS, SIZES, Machine, NetworkSize, work_of
-from pytest_genderbias.measurement.fit import main_question
+from pytest_genderbias.measurement.fit import MACHINES, ONE_PASS, SIZES, Machine, NetworkSize, main_question, work_of
 from pytest_genderbias.scoring.engine import WINDOW, looks
 from pytest_genderbias.scoring.executor import AHEAD, windows
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide

@@ -20,7 +20,7 @@ from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.text.printable import format_duration
 
 if TYPE_CHECKING:
-    from pytest_genderbias.measurement.cost import NetworkSize
+    from pytest_genderbias.measurement.fit import NetworkSize
 
 
 def pytest_ignore_collect() -> bool:
@@ -67,7 +67,7 @@ def _expected(config: pytest.Config, spec: ModelSpec) -> Iterator[tuple[int, int
     """Yield what the suites of a run ask one model, as far as its config tells: how many cases are scored, of how many,
     and the seconds, where they are known.
     """
-    from pytest_genderbias.measurement.cost import work_of
+    from pytest_genderbias.measurement.fit import work_of
     from pytest_genderbias.suites.query import TextVectors
 
     settings, session = config.stash[SETTINGS], bias_session(config)
@@ -90,7 +90,7 @@ def _expected(config: pytest.Config, spec: ModelSpec) -> Iterator[tuple[int, int
 
 def _size(config: object) -> NetworkSize | None:
     """Return the shape of a network by its config; ``None`` where there is none."""
-    from pytest_genderbias.measurement.cost import NetworkSize
+    from pytest_genderbias.measurement.fit import NetworkSize
 
     layers, width = (getattr(config, key, None) for key in ("num_hidden_layers", "hidden_size"))
     return NetworkSize("of the config", layers, width) if isinstance(layers, int) and isinstance(width, int) else None
@@ -98,7 +98,7 @@ def _size(config: object) -> NetworkSize | None:
 
 def _rate(width: int) -> float:
     """Return the operations per second of this machine's cores, as measured with the network of the nearest width."""
-    from pytest_genderbias.measurement.cost import MACHINES, SIZES
+    from pytest_genderbias.measurement.fit import MACHINES, SIZES
 
     two_cores = MACHINES[0].rates
     nearest = min(SIZES, key=lambda size: abs(size.width - width))

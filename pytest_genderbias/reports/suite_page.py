@@ -6,8 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import direction_in_words
-from pytest_genderbias.measurement.cost import MACHINES, SIZES, Work
-from pytest_genderbias.measurement.fit import NO_DATA, NONE_KNOWN, OTHER_MODEL, OTHER_SETTINGS, Fit
+from pytest_genderbias.measurement.fit import (
+    MACHINES,
+    NO_DATA,
+    NONE_KNOWN,
+    OTHER_MODEL,
+    OTHER_SETTINGS,
+    SIZES,
+    Fit,
+    Work,
+)
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text import packaged

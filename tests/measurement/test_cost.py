@@ -7,8 +7,16 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.measurement.cost import MACHINES, SIZES, NetworkSize, Work, work_of
-from pytest_genderbias.measurement.fit import cases_of, main_question, main_work
+from pytest_genderbias.measurement.fit import (
+    MACHINES,
+    SIZES,
+    NetworkSize,
+    Work,
+    cases_of,
+    main_question,
+    main_work,
+    work_of,
+)
 from pytest_genderbias.models.chat_template import ChatPrompts
 from pytest_genderbias.reports.suite_page import show_suite
 from pytest_genderbias.scoring.scorers import make_scorer
