@@ -12,9 +12,16 @@ from typing import Any
 
 from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.escaping import print_lines
-from pytest_genderbias.measurement.both_ways import TwoWays, can_think, replying_in_text, two_ways
 from pytest_genderbias.measurement.plan import plan_measurement
-from pytest_genderbias.measurement.reply_questions import Cost, ReplyQuestion, reply_questions
+from pytest_genderbias.measurement.reply_questions import (
+    ReplyQuestion,
+    TwoWays,
+    can_think,
+    cost_in_words,
+    reply_questions,
+    replying_in_text,
+    two_ways,
+)
 from pytest_genderbias.measurement.runner import Runner, cache_folder
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
@@ -35,7 +42,7 @@ def carry_out(typed: Typed) -> int:
     if typed.command == "agree":
         return _agree(typed)
     questions = list(_questions(typed))
-    cost = Cost.of(questions).describe()
+    cost = cost_in_words([one.message for one in questions], sum(one.samples for one in questions))
     if typed.values["cost"]:
         print(cost)
         return 0
@@ -99,7 +106,7 @@ def _agree(typed: Typed) -> int:
         values["seed"],
     )
     each = "" if len(systems) == 1 else f", {len(systems)} times ({', '.join(systems)})"
-    cost = f"{ways.cost.describe()}{each}; the probabilities of {len(ways.numbers):,} questions"
+    cost = f"{ways.cost}{each}; the probabilities of {len(ways.numbers):,} questions"
     if values["cost"]:
         print(cost)
         return 0

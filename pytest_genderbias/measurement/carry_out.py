@@ -73,7 +73,7 @@ def ask(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None =
         warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
     asks_texts = any(isinstance(question.query, Replies) for question in plan.questions.values())
     if asks_texts and model.role.kind == CAUSAL_LM:
-        from pytest_genderbias.measurement.both_ways import replying_in_text
+        from pytest_genderbias.measurement.reply_questions import replying_in_text
 
         model = replying_in_text(model, settings=replace(settings, progress=None))
     if model.can(REPLIES):
