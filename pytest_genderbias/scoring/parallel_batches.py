@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
+Failed = tuple[Rows, Exception]  #: a batch, and the error that its step raised
 
 #: Tokens that keep a thread busy: smaller batches cost more than waiting does.
 FEWEST_TOKENS = 512
@@ -36,23 +37,6 @@ UNCHANGED_BY_A_PASS = frozenset(
 ONE_LENGTH_SHOWS = UNCHANGED_BY_A_PASS.union(("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen3"))
 #: Where the classes of a network and of all its layers come from.
 _KNOWN_CODE = ("transformers.models.", "transformers.activations", "transformers.pytorch_utils", "torch.nn.modules.")
-
-
-class Failed(NamedTuple):
-    """A batch, and the error that its step raised."""
-
-    rows: Rows
-    error: Exception
-
-
-class Plan(NamedTuple):
-    """How batches are passed: ``workers`` at once, each with ``threads`` of torch, at most ``batch_tokens`` in a
-    batch.
-    """
-
-    workers: int
-    threads: int
-    batch_tokens: int
 
 
 def can_pass_side_by_side(network: Any) -> bool:
@@ -79,8 +63,9 @@ def is_known(network: object, types: Set[str]) -> bool:
     )
 
 
-def plan(tokens: int, batch_tokens: int, threads: int) -> Plan:
-    """Return how many batches are passed at once, and how large they are. Each worker has two batches or more.
+def plan(tokens: int, batch_tokens: int, threads: int) -> tuple[int, int, int]:
+    """Return how many batches are passed at once, with how many threads of torch each, and how many tokens are in one
+    at most. Each worker has two batches or more.
 
     Args:
         tokens: tokens in all rows.
@@ -88,15 +73,15 @@ def plan(tokens: int, batch_tokens: int, threads: int) -> Plan:
         threads: threads that torch may use.
 
     >>> plan(4600, 2048, threads=2)
-    Plan(workers=2, threads=1, batch_tokens=1150)
+    (2, 1, 1150)
     >>> plan(900, 2048, threads=2)
-    Plan(workers=1, threads=2, batch_tokens=2048)
+    (1, 2, 2048)
     """
     workers = min(threads, tokens // FEWEST_TOKENS)
     if workers < 2:
-        return Plan(1, threads, batch_tokens)
+        return 1, threads, batch_tokens
     share = max(FEWEST_TOKENS, min(tokens // 2, _MOST_TOKENS) // workers)
-    return Plan(workers, threads // workers, min(batch_tokens, share))
+    return workers, threads // workers, min(batch_tokens, share)
 
 
 def usable_threads() -> int:
@@ -151,7 +136,7 @@ def pass_batches(
         try:
             step(rows)
         except Exception as error:
-            return [Failed(rows, error)], list(batches[number + 1 :])
+            return [(rows, error)], list(batches[number + 1 :])
     return [], []
 
 
@@ -172,7 +157,7 @@ def _pass_side_by_side(
                 try:
                     step(rows)
                 except Exception as error:
-                    failed[number] = Failed(rows, error)
+                    failed[number] = (rows, error)
 
     before, inferring = torch.get_num_threads(), torch.is_inference_mode_enabled()
     try:
