@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,15 +59,7 @@ class NotComputedError(ModelError):
     """The network cannot compute its output for one row, so that nothing is known of it."""
 
 
-class _Run(NamedTuple):
-    special: bool
-    ids: list[int]
-    type: int
-
-
-class _Row(NamedTuple):
-    ids: list[int]
-    types: list[int]
+_Row = list[tuple[int, int]]  #: id and type of each token
 
 
 def rounding(network: object) -> float:
@@ -126,7 +119,7 @@ class Probe:
     ) -> None:
         self._network, self._tokenizer, self._kind, self._name = network, tokenizer, kind, name
         self._device, self._is_graph = device, is_graph
-        self._near = rounding(network)
+        self._moved = partial(moved, near=rounding(network))
         self._by_states = kind in (ENCODER, COREFERENCE_SCORER)
         self._has_types = "token_type_ids" in tokenizer.model_input_names and not self._by_states
         self._body = body_of(network)
@@ -137,7 +130,7 @@ class Probe:
         #: Ids of tokens that are not special, and that the network embeds.
         self._ordinary = [i for i in range(known) if i not in special] or list(range(known)) or [0]
         self._runs = self._runs_of_texts()
-        self._special = sum(len(run.ids) for run in self._runs if run.special)
+        self._special = sum(len(run) for is_special, run in self._runs if is_special)
 
     def behaviour(self) -> Behaviour:
         """Return what the network does.
@@ -154,14 +147,14 @@ class Probe:
 
     def _behaviour(self) -> Behaviour:
         row = self._row(max(1, min(_LONGER, self._limit(_LONGER + self._special) - self._special)))
-        short = _Row(row.ids[:_SHORT], row.types[:_SHORT]) if self._kind == CAUSAL_LM else self._row(_SHORT)
-        with _positions(len(row.ids)) as seen:
+        short = row[:_SHORT] if self._kind == CAUSAL_LM else self._row(_SHORT)
+        with _positions(len(row)) as seen:
             alone = self._first(row)
         alone_short, limit = self._first(short), min(seen, default=None)
         if self._kind == CAUSAL_LM:
-            variants = [row, *(self._changed(row, place) for place in range(1, len(row.ids)))]
+            variants = [row, *(self._changed(row, place) for place in range(1, len(row)))]
         else:
-            variants = [row, self._row(len(row.ids) - self._special)]
+            variants = [row, self._row(len(row) - self._special)]
         together = self._tried(self._output, variants)
         if self._kind == CAUSAL_LM:
             self._refuse_lookahead(alone, alone_short, together)
@@ -204,7 +197,7 @@ class Probe:
         """Return whether rows have another output beside a longer one than alone; ``None`` if it reads none so long."""
         length = self._padded_length(limit)
         rows = [row for row, _ in alone]
-        longest = self._row(max(length - len(rows[-1].ids) + _LONGER, _LONGER + 3))
+        longest = self._row(max(length - len(rows[-1]) + _LONGER, _LONGER + 3))
         padded = self._tried(self._output, [*rows, longest])
         if padded is None:
             return None
@@ -262,7 +255,7 @@ class Probe:
         """Return the length of the longest row that is read, or ``None`` if one of ``most`` tokens is, or none of a few
         tokens.
         """
-        low, high = len(self._row(_LONGER).ids), most
+        low, high = len(self._row(_LONGER)), most
         if high <= low or self._reads(high):
             return None
         while high - low > 1:
@@ -271,46 +264,44 @@ class Probe:
         return low
 
     def _reads(self, length: int) -> bool:
-        special = len(self._row(1).ids) - 1
+        special = len(self._row(1)) - 1
         return self._tried(self._output, [self._row(length - special)]) is not None
 
     # Rows.
 
-    def _runs_of_texts(self) -> list[_Run]:
-        """Return the runs of special and other tokens of a text, or of a pair of texts."""
+    def _runs_of_texts(self) -> list[tuple[bool, _Row]]:
+        """Return the runs of special and other tokens of a text, or of a pair of texts, and which are special."""
         texts = [[_TEXT]] * (2 if self._kind in _PAIRS else 1)
         found = self._tokenizer(*texts, return_special_tokens_mask=True, verbose=False)
         ids, special = found["input_ids"][0], found["special_tokens_mask"][0]
         types = found["token_type_ids"][0] if self._has_types else [0] * len(ids)
         runs = [
-            _Run(bool(is_special), [ids[i] for i in places], types[places[0]])
+            (is_special, [(ids[i], types[places[0]]) for i in places])
             for is_special, group in groupby(range(len(ids)), key=lambda i: bool(special[i]))
             if (places := list(group))
         ]
-        if self._kind == CAUSAL_LM and runs and runs[-1].special:  # what follows a text is no part of its beginnings
+        if self._kind == CAUSAL_LM and runs and runs[-1][0]:  # what follows a text is no part of its beginnings
             runs.pop()
-        return runs if any(not run.special for run in runs) else [*runs, _Run(False, [], 0)]
+        return runs if not all(is_special for is_special, _ in runs) else [*runs, (False, [(0, 0)])]
 
     def _row(self, tokens: int) -> _Row:
         """Return a row with random ordinary tokens, as many in all, between the special ones."""
-        texts = sum(not run.special for run in self._runs)
-        ids: list[int] = []
-        types: list[int] = []
+        texts = sum(not is_special for is_special, _ in self._runs)
+        row: _Row = []
         left = tokens
-        for run in self._runs:
-            here = run.ids
-            if not run.special:
-                count = max(1, -(-left // texts))
-                left, texts = left - count, texts - 1
-                here = self._draws.choice(self._ordinary, count).tolist()
-            ids += here
-            types += [run.type] * len(here)
-        return _Row(ids, types)
+        for is_special, run in self._runs:
+            if is_special:
+                row += run
+                continue
+            count = max(1, -(-left // texts))
+            left, texts = left - count, texts - 1
+            row += [(token, run[0][1]) for token in self._draws.choice(self._ordinary, count).tolist()]
+        return row
 
     def _changed(self, row: _Row, place: int) -> _Row:
         """Return a row with other ordinary tokens from a place on."""
-        others = self._draws.choice(self._ordinary, len(row.ids) - place).tolist()
-        return _Row([*row.ids[:place], *others], row.types)
+        others = self._draws.choice(self._ordinary, len(row) - place).tolist()
+        return [*row[:place], *((token, kind) for token, (_, kind) in zip(others, row[place:], strict=True))]
 
     # Passes.
 
@@ -324,7 +315,7 @@ class Probe:
             raise
         except Exception as error:
             raise NotComputedError(
-                f"the network of {self._name} cannot compute its output here, not even for {len(row.ids)} tokens"
+                f"the network of {self._name} cannot compute its output here, not even for {len(row)} tokens"
                 f" ({type(error).__name__}: {' '.join(str(error).split())[:300]}); correct the numbers in its"
                 " config.json, use the device that its weights were made for, or copy the whole checkpoint again; a"
                 " network that needs more than token ids cannot be measured"
@@ -345,18 +336,14 @@ class Probe:
         output = self._asked(**self._fed(rows))
         wanted = "last_hidden_state" if self._by_states else "logits"
         found: Tensor | None = getattr(output, wanted, None)
-        if found is None:
-            raise self._unfit(f"gives no {wanted}, by which it would be measured")
-        tokens = max(len(row.ids) for row in rows)
-        if self._by_states and found.shape[1] != tokens:
-            raise self._unfit(
-                f"gives {found.shape[1]} vectors for {tokens} tokens, so that none is the vector of a word"
-            )
-        return found
-
-    def _unfit(self, what: str) -> NotComputedError:
-        return NotComputedError(
-            f"{self._name} cannot be measured: its network ({type(self._asked).__name__}) {what}; measure a network"
+        tokens = max(map(len, rows))
+        if found is not None and (not self._by_states or found.shape[1] == tokens):
+            return found
+        lacks = f"gives no {wanted}, by which it would be measured"
+        if found is not None:
+            lacks = f"gives {found.shape[1]} vectors for {tokens} tokens, so that none is the vector of a word"
+        raise NotComputedError(
+            f"{self._name} cannot be measured: its network ({type(self._asked).__name__}) {lacks}; measure a network"
             " with another head"
         )
 
@@ -364,22 +351,19 @@ class Probe:
         """Return what the network is given, in the form in which scorers give it rows."""
         import torch
 
-        lengths = [len(row.ids) for row in rows]
-        longest = max(lengths)
-
-        def tensor(values: Sequence[Sequence[int]], fill: int) -> Tensor:
-            padded = [[*row, *[fill] * (longest - len(row))] for row in values]
-            return torch.tensor(padded, dtype=torch.long, device=self._device)
-
-        fed = {"input_ids": tensor([row.ids for row in rows], self._pad)}
-        if self._by_states or min(lengths) < longest:
-            fed["attention_mask"] = tensor([[1] * length for length in lengths], 0)
+        longest = max(map(len, rows))
+        padded = torch.tensor(  # id, type and mask of each token
+            [[(*token, 1) for token in row] + [(self._pad, 0, 0)] * (longest - len(row)) for row in rows],
+            dtype=torch.long,
+            device=self._device,
+        )
+        ids, types, mask = padded.permute(2, 0, 1).contiguous()
+        fed = {"input_ids": ids}
+        if self._by_states or min(map(len, rows)) < longest:
+            fed["attention_mask"] = mask
         if self._has_types:
-            fed["token_type_ids"] = tensor([row.types for row in rows], 0)
+            fed["token_type_ids"] = types
         return fed
-
-    def _moved(self, one: Tensor, other: Tensor) -> bool:
-        return moved(one, other, self._near)
 
 
 @contextmanager
