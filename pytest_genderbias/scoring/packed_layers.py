@@ -17,12 +17,13 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from threading import Lock
+from timeit import repeat
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.scoring.parallel_batches import one_thread
@@ -89,7 +90,9 @@ class PackedLayers:
             shapes = Counter((layer.in_features, layer.out_features) for layer in plain)
             modules = _with_gelu(self._network, plain) if pays(shapes) else {}
             self._layers = {
-                module: _PackedLayer(module, linear, _pack(linear.weight), _version(linear.weight))
+                module: _PackedLayer(
+                    module, linear, _pack(linear.weight), linear.weight.data_ptr(), linear.weight._version
+                )
                 for module, linear in modules.items()
             }
         return self._layers
@@ -107,7 +110,8 @@ class _PackedLayer:
     module: Module
     linear: Linear
     weight: Tensor
-    version: tuple[int, int]
+    address: int
+    version: int
     users: int = 0
 
     def put_in_place(self) -> _PackedLayer | None:
@@ -133,7 +137,8 @@ class _PackedLayer:
     @property
     def is_current(self) -> bool:
         """Whether the layer's weight is as it was when it was packed."""
-        return self.version == _version(self.linear.weight)
+        weight = self.linear.weight
+        return (self.address, self.version) == (weight.data_ptr(), weight._version)
 
     def __call__(self, *args: Tensor, **kwargs: Tensor) -> Tensor:
         """Return the output of the module. Small inputs and other threads, which may be training, get the ordinary
@@ -195,19 +200,12 @@ def _trial(inputs: int, outputs: int) -> tuple[float, float] | None:
             expected, output = ordinary(), packed()
             if not bool((expected - output).abs().max() <= _NEAR * expected.abs().max()):
                 return None
-            times = [(_seconds(ordinary), _seconds(packed)) for _ in range(_TRIALS)]
+            # Windows counts the time of a thread in steps of 16 ms.
+            clock = time.perf_counter if os.name == "nt" else time.thread_time
+            slower, faster = (min(repeat(call, timer=clock, number=1, repeat=_TRIALS)) for call in (ordinary, packed))
+            return slower, faster
     except (RuntimeError, NotImplementedError):  # of operators that are there and do not work on this processor
         return None
-    slower, faster = map(min, zip(*times, strict=True))
-    return slower, faster
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    # Windows counts the time of a thread in steps of 16 ms.
-    clock = time.perf_counter if os.name == "nt" else time.thread_time
-    start = clock()
-    call()
-    return clock() - start
 
 
 def _can_pack() -> bool:
@@ -244,10 +242,6 @@ def _multiply(x: Tensor, packed: Tensor, bias: Tensor | None, gelu: bool = False
     attribute, algorithm = ("gelu", "none") if gelu else ("none", "")
     output: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, attribute, [], algorithm)
     return output
-
-
-def _version(weight: Tensor) -> tuple[int, int]:
-    return weight.data_ptr(), weight._version
 
 
 def _plain_layers(network: object) -> list[Linear]:
