@@ -75,24 +75,46 @@ LOG_PROBABILITIES = Range("natural logarithms of probabilities", high=0.0)
 ANY_NUMBER = Range("numbers")
 
 
-class ObjectMethod:
-    """A method of the user's object. Its answers are arrays of numbers of the expected shape and range.
+class ObjectScorer:
+    """Scores cases with the first method that the object has of those that answer the query. The method's answers are
+    arrays of numbers of the expected shape and range.
 
     After the first answer a few cases are asked about twice, and both answers have to be equal.
 
-    Args:
-        name: the model's name, for messages.
-        called: the method's name.
-        method: takes columns of equal length, and returns one number or one row for each case.
-        within: the numbers that it may return.
+    Raises:
+        NotApplicableError: the object lacks the method, or has none for such cases.
     """
 
-    def __init__(self, name: str, called: str, method: Callable[..., object], within: Range = ANY_NUMBER) -> None:
-        self._name, self._called, self._method, self._within = name, f"{called} of {name}", method, within
-        self._probed = False
+    def __init__(self, cases: Cases, query: Query, model: Model) -> None:
+        self.cases, self.query, self.model = cases, query, model
+        ways = ways_for(query, _WAYS)
+        way = next((way for way in ways if model.can(way.method)), None)
+        if way is None:
+            raise _lacking(ways, query, model)
+        if way.refuse is not None:
+            way.refuse(self)
+        self.notes = [way.note] if way.note else []
+        self._way, self._method = way, getattr(model.backend, way.method)
+        self._called, self._probed = f"{way.method} of {model.name}", False
 
-    def __call__(self, *columns: Sequence[object], width: int | str | None = None) -> FloatArray:
-        """Return the answer for some cases: shape (n,), or (n, ``width``); a text as width names any number of columns.
+    def score(self, cases: IntArray) -> NDArray[np.generic]:
+        """Return the scores of the cases: shape (len(cases), width of the query)."""
+        answer = self._way.answer(self, cases)
+        self.check(answer, cases)
+        return answer
+
+    def check(self, answer: NDArray[np.number], cases: IntArray) -> None:
+        """Check that the numbers of all cases are finite.
+
+        Raises:
+            ScoreError: those of a case are not.
+        """
+        finite = np.isfinite(answer.reshape(len(cases), -1)).all(axis=1)
+        check_finite(np.asarray(finite), self.cases, cases, self.model.name)
+
+    def ask(self, *columns: Sequence[object], width: int | str | None = None) -> FloatArray:
+        """Return the method's answer for columns of equal length, one element a case: shape (n,), or (n, ``width``); a
+        text as width names any number of columns.
 
         Raises:
             ScoreError: the method raises an error; the answer has another shape, is no array of numbers, or has numbers
@@ -100,7 +122,7 @@ class ObjectMethod:
                 that it is for.
         """
         answer = self._ask(columns, width)
-        problem = self._within.problem(answer)
+        problem = self._way.range.problem(answer)
         if problem is not None:
             row, text = problem
             raise ScoreError(f"{self._called} {text} for {_case(columns, row)}; nothing is measured with it")
@@ -125,7 +147,7 @@ class ObjectMethod:
         fits = array.shape == expected or (isinstance(width, str) and array.ndim == 2 and len(array) == n)
         if not fits:
             shown = str(expected).replace("'", "")
-            raise ScoreError(f"{self._name} answered with an array of the shape {array.shape}, expected {shown}")
+            raise ScoreError(f"{self.model.name} answered with an array of the shape {array.shape}, expected {shown}")
         if array.dtype.kind not in "fiu":
             raise ScoreError(f"{self._called} answered with an array of {array.dtype}, expected numbers")
         return array.astype(np.float64)
@@ -150,42 +172,6 @@ class ObjectMethod:
 
 def _case(columns: Sequence[Sequence[object]], row: int) -> str:
     return repr(" / ".join(str(column[row]) for column in columns))[:200]
-
-
-class ObjectScorer:
-    """Scores cases with the first method that the object has of those that answer the query.
-
-    Raises:
-        NotApplicableError: the object lacks the method, or has none for such cases.
-    """
-
-    def __init__(self, cases: Cases, query: Query, model: Model) -> None:
-        self.cases, self.model = cases, model
-        self.query = query
-        ways = ways_for(query, _WAYS)
-        way = next((way for way in ways if model.can(way.method)), None)
-        if way is None:
-            raise _lacking(ways, query, model)
-        if way.refuse is not None:
-            way.refuse(self)
-        self.notes = [way.note] if way.note else []
-        self._answer = way.answer
-        self.ask = ObjectMethod(model.name, way.method, getattr(model.backend, way.method), way.range)
-
-    def score(self, cases: IntArray) -> NDArray[np.generic]:
-        """Return the scores of the cases: shape (len(cases), width of the query)."""
-        answer = self._answer(self, cases)
-        self.check(answer, cases)
-        return answer
-
-    def check(self, answer: NDArray[np.number], cases: IntArray) -> None:
-        """Check that the numbers of all cases are finite.
-
-        Raises:
-            ScoreError: those of a case are not.
-        """
-        finite = np.isfinite(answer.reshape(len(cases), -1)).all(axis=1)
-        check_finite(np.asarray(finite), self.cases, cases, self.model.name)
 
 
 class _Way(NamedTuple):
