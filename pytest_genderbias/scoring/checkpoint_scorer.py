@@ -13,7 +13,7 @@ from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.network import Network, whole_rows
 from pytest_genderbias.scoring.scorer import PlainScorer, answer_width, check_finite
-from pytest_genderbias.scoring.tokens import RowEncoder, TextRows, check_lengths, tokenized
+from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, check_lengths, text_rows, tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import AddedTokens, PairProbabilities, Query, TopFills
 from pytest_genderbias.suites.space import CaseSpace
@@ -27,13 +27,12 @@ def outputs_of_checkpoint(cases: Cases, query: Query, model: Model, batch_tokens
     checkpoint: Checkpoint = model.backend
     encoder = RowEncoder(checkpoint.tokenizer)
     mask_id: int | None = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
-    layout: TokenLayout | TextRows = (
-        TokenLayout(cases, encoder) if isinstance(cases, CaseSpace) else TextRows(cases, encoder, checkpoint.max_length)
-    )
+    layout = TokenLayout(cases, encoder) if isinstance(cases, CaseSpace) else None
+    tokenizer = CuttingTokenizer(checkpoint.tokenizer, checkpoint.max_length)
     network = Network(checkpoint, batch_tokens, vocabulary_head=isinstance(query, TopFills))
 
     def scores(numbers: IntArray) -> NDArray[np.number]:
-        rows = layout.rows(numbers)
+        rows = layout.rows(numbers) if layout else text_rows(tokenizer, encoder, cases.sentences(numbers))
         check_lengths(rows, checkpoint.max_length)
         if not isinstance(query, TopFills):
             inputs = whole_rows(rows)
@@ -56,7 +55,7 @@ def outputs_of_checkpoint(cases: Cases, query: Query, model: Model, batch_tokens
         check_finite(finite[inputs.back], cases, numbers, model.name)
         return best.astype(np.int32)[inputs.back]
 
-    return PlainScorer(cases, model, scores, lambda: [layout.note, *network.notes])
+    return PlainScorer(cases, model, scores, lambda: [layout.note if layout else tokenizer.note, *network.notes])
 
 
 def added_tokens(cases: Cases, query: AddedTokens, model: Model, batch_tokens: int | None) -> PlainScorer:

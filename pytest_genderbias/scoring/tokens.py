@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.scoring.scorer import CountNote
-from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, Template
 
 if TYPE_CHECKING:
@@ -190,26 +189,14 @@ class CuttingTokenizer:
         return encodings
 
 
-class TextRows:
-    """Token rows of texts or pairs from a data set. Texts that are too long are cut, which ``note`` reports."""
-
-    def __init__(self, cases: Cases, encoder: RowEncoder, longest: int | None) -> None:
-        self._cases, self._encoder = cases, encoder
-        self._tokenize = CuttingTokenizer(encoder.tokenizer, longest)
-
-    @property
-    def note(self) -> str | None:
-        """Remark that texts were cut, or ``None``."""
-        return self._tokenize.note
-
-    def rows(self, cases: NDArray[np.int64]) -> TokenRows:
-        """Return the token rows of the cases."""
-        output = self._tokenize(*(list(column) for column in zip(*self._cases.sentences(cases), strict=True)))
-        ids = [np.asarray(row, dtype=np.int32) for row in output["input_ids"]]
-        if self._encoder.has_types:
-            types = [np.asarray(row, dtype=np.int32) << TYPE_SHIFT for row in output["token_type_ids"]]
-            ids = [row | kind for row, kind in zip(ids, types, strict=True)]
-        return pack_rows(ids, self._encoder)
+def text_rows(tokenizer: CuttingTokenizer, encoder: RowEncoder, sentences: Sequence[Sequence[str]]) -> TokenRows:
+    """Return the token rows of texts or pairs from a data set."""
+    output = tokenizer(*map(list, zip(*sentences, strict=True)))
+    ids = [np.asarray(row, dtype=np.int32) for row in output["input_ids"]]
+    if encoder.has_types:
+        types = [np.asarray(row, dtype=np.int32) << TYPE_SHIFT for row in output["token_type_ids"]]
+        ids = [row | kind for row, kind in zip(ids, types, strict=True)]
+    return pack_rows(ids, encoder)
 
 
 def _encode_without_offsets(
