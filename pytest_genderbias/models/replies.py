@@ -127,7 +127,7 @@ class Replying(RepliesBackend):
         keys = {text: _key(Wanted(text, asked.samples, asked.seed)) for text in asked.texts}
         unknown = self.unknown((Wanted(text, asked.samples, asked.seed) for text in asked.texts), asked.cache)
         if unknown:
-            with KeptReplies.of(asked.cache, self.fingerprint).writing() as keep:
+            with _writing(kept_path(asked.cache, self.fingerprint)) as keep:
                 for text, replies in self._answers([wanted.text for wanted in unknown], asked):
                     self.known[keys[text]] = replies
                     keep(keys[text], replies)
@@ -137,7 +137,7 @@ class Replying(RepliesBackend):
         """Return the different questions to which no replies are known, nor kept in the score cache."""
         keys = {one: _key(one) for one in wanted}
         if any(key not in self.known for key in keys.values()):
-            self.known.update(KeptReplies.of(cache, self.fingerprint).read())
+            self.known.update(read_kept(kept_path(cache, self.fingerprint)))
         return [one for one, key in keys.items() if key not in self.known]
 
     def _answers(self, texts: Sequence[str], asked: Asked) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -221,56 +221,53 @@ def _key(wanted: Wanted) -> str:
     return hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:32]
 
 
-@dataclass(frozen=True)
-class KeptReplies:
-    """Replies of one system in a file of JSON lines, which only grows: each question is written when it is answered.
+def kept_path(cache: Path | None, fingerprint: str | None) -> Path | None:
+    """Return the file with the kept replies of one system in a folder of the score cache; ``None`` where nothing is
+    kept.
 
-    A line that a kill cut off, or that has another form, is left out, and its question is asked again. ``None`` in the
-    place of the path: nothing is kept.
+    It has JSON lines and only grows: each question is written when it is answered.
     """
+    if cache is None or fingerprint is None or distrusted(cache):
+        return None
+    return cache / KEPT_REPLIES / f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:32]}.jsonl"
 
-    path: Path | None
 
-    @classmethod
-    def of(cls, cache: Path | None, fingerprint: str | None) -> KeptReplies:
-        """Return the file for a system in a folder of the score cache."""
-        if cache is None or fingerprint is None or distrusted(cache):
-            return cls(None)
-        return cls(cache / KEPT_REPLIES / f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:32]}.jsonl")
-
-    def read(self) -> dict[str, tuple[str, ...]]:
-        """Return the replies by key."""
-        found: dict[str, tuple[str, ...]] = {}
-        if self.path is None or not self.path.is_file():
-            return found
-        for line in self.path.read_bytes().split(b"\n"):
-            try:
-                key, *replies = json.loads(line)
-            except (ValueError, TypeError, RecursionError):
-                continue
-            if isinstance(key, str) and replies and all(isinstance(reply, str) for reply in replies):
-                found[key] = tuple(replies)
+def read_kept(path: Path | None) -> dict[str, tuple[str, ...]]:
+    """Return the kept replies by key. A line that a kill cut off, or that has another form, is left out, and its
+    question is asked again.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    if path is None or not path.is_file():
         return found
-
-    @contextmanager
-    def writing(self) -> Iterator[Callable[[str, tuple[str, ...]], None]]:
-        """Yield a function that adds the replies to a question.
-
-        The file is opened for its end, so that several processes may write at once. If it cannot be written, nothing is
-        kept.
-        """
-        handle = None
-        if self.path is not None:
-            with suppress(OSError):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-
-        def keep(key: str, replies: tuple[str, ...]) -> None:
-            if handle is not None:  # the line break before it ends a line that a kill cut off
-                os.write(handle, f"\n{json.dumps([key, *replies])}\n".encode())
-
+    for line in path.read_bytes().split(b"\n"):
         try:
-            yield keep
-        finally:
-            if handle is not None:
-                os.close(handle)
+            key, *replies = json.loads(line)
+        except (ValueError, TypeError, RecursionError):
+            continue
+        if isinstance(key, str) and replies and all(isinstance(reply, str) for reply in replies):
+            found[key] = tuple(replies)
+    return found
+
+
+@contextmanager
+def _writing(path: Path | None) -> Iterator[Callable[[str, tuple[str, ...]], None]]:
+    """Yield a function that adds the replies to a question.
+
+    The file is opened for its end, so that several processes may write at once. If it cannot be written, nothing is
+    kept.
+    """
+    handle = None
+    if path is not None:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def keep(key: str, replies: tuple[str, ...]) -> None:
+        if handle is not None:  # the line break before it ends a line that a kill cut off
+            os.write(handle, f"\n{json.dumps([key, *replies])}\n".encode())
+
+    try:
+        yield keep
+    finally:
+        if handle is not None:
+            os.close(handle)

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import ScoreError, SettingError
-from pytest_genderbias.models.replies import Asked, KeptReplies
+from pytest_genderbias.models.replies import Asked, read_kept
 
 TEXTS = [f"question {number}" for number in range(12)]
 
@@ -140,7 +140,7 @@ def test_a_line_that_a_kill_cut_off_is_asked_again(tmp_path: Path) -> None:
 def test_foreign_lines_are_left_out(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "kept.jsonl"
     path.write_bytes(line + b"\n" + json.dumps(["one", "Yes"]).encode() + b"\n")
-    assert KeptReplies(path).read() == {"one": ("Yes",)}
+    assert read_kept(path) == {"one": ("Yes",)}
 
 
 def test_nothing_is_kept_without_a_fingerprint(tmp_path: Path) -> None:
