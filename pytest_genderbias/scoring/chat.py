@@ -16,7 +16,7 @@ from pytest_genderbias.models.plain_tensors import is_quantised
 from pytest_genderbias.scoring.network import (
     Batches,
     check_embedded,
-    check_scored,
+    check_known,
     is_out_of_memory,
     keeping,
     slot_tokens,
@@ -188,7 +188,7 @@ class CommonBeginnings:
                 if not self.usable:
                     return
                 scores = self._logits(groups[number], shared).float()
-                check_scored(targets, scores)
+                check_known(targets, int(scores.shape[-1]))
                 chosen = scores[:, wanted].double() - torch.logsumexp(scores, -1).double()[:, None]
                 found[number] = chosen.cpu().numpy()
 

@@ -252,22 +252,18 @@ def check_embedded(network: Module, ids: NDArray[np.integer]) -> None:
     Raises:
         ModelError: there is one.
     """
-    _check_known(ids, embedded_tokens(network))
+    check_known(ids, embedded_tokens(network))
 
 
-def _check_known(ids: NDArray[np.integer], known: int | None) -> None:
-    largest = int(ids.max(initial=0))
-    if known is not None and largest >= known:
-        raise ModelError(_NOT_EMBEDDED.format(f"token {largest} of {known}"))
-
-
-def check_scored(targets: NDArray[np.integer], logits: Tensor) -> None:
-    """Refuse tokens for which a network has no logit; the last axis of ``logits`` is the vocabulary.
+def check_known(ids: NDArray[np.integer], known: int | None) -> None:
+    """Refuse a token beyond those that a network knows; ``None``: their number is unknown.
 
     Raises:
         ModelError: there is one.
     """
-    _check_known(targets, int(logits.shape[-1]))
+    largest = int(ids.max(initial=0))
+    if known is not None and largest >= known:
+        raise ModelError(_NOT_EMBEDDED.format(f"token {largest} of {known}"))
 
 
 class Network:

@@ -245,41 +245,32 @@ def _multiply(x: Tensor, packed: Tensor, bias: Tensor | None, gelu: bool = False
 
 
 def _plain_layers(network: object) -> list[Linear]:
-    """Return the linear layers that may be packed, in the order of the network, as many as memory allows."""
-    from torch.nn import Linear, Module
-
-    if not isinstance(network, Module):
-        return []
-    layers: list[Linear] = []
-    free = _MOST_BYTES
-    for module in network.modules():
-        if type(module) is not Linear or not is_plain(module):
-            continue
-        size = 4 * module.weight.numel()
-        if size <= free:
-            layers.append(module)
-            free -= size
-    return layers
-
-
-def is_plain(layer: Linear) -> bool:
-    """Return whether a layer computes with its own float32 weight on the CPU, in evaluation mode, and is worth
-    packing.
+    """Return the linear layers that may be packed, in the order of the network, as many as memory allows: those that
+    compute with their own float32 weight on the CPU, in evaluation mode, and are worth packing.
     """
     import torch
 
-    weight = dict(layer.named_parameters(recurse=False)).get("weight")
-    return (
-        type(weight) is torch.nn.Parameter  # not the weight of a pruned, parametrised or quantised layer
-        and weight.dtype == torch.float32
-        and weight.device.type == "cpu"
-        and weight.layout == torch.strided
-        and not weight.is_inference()  # its changes are not counted
-        and weight.numel() >= _SMALLEST
-        and not layer.training
-        and not layer._forward_pre_hooks
-        and not _has_own_forward(layer)
-    )
+    layers: list[Linear] = []
+    free = _MOST_BYTES
+    for module in network.modules() if isinstance(network, torch.nn.Module) else ():
+        if type(module) is not torch.nn.Linear:
+            continue
+        weight = dict(module.named_parameters(recurse=False)).get("weight")
+        if (
+            type(weight) is torch.nn.Parameter  # not the weight of a pruned, parametrised or quantised layer
+            and weight.dtype == torch.float32
+            and weight.device.type == "cpu"
+            and weight.layout == torch.strided
+            and not weight.is_inference()  # its changes are not counted
+            and weight.numel() >= _SMALLEST
+            and not module.training
+            and not module._forward_pre_hooks
+            and not _has_own_forward(module)
+            and 4 * weight.numel() <= free
+        ):
+            layers.append(module)
+            free -= 4 * weight.numel()
+    return layers
 
 
 def _has_own_forward(module: Module) -> bool:

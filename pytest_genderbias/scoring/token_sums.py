@@ -20,8 +20,8 @@ from pytest_genderbias.scoring.network import (
     Network,
     TokenReads,
     causal_reads,
+    check_known,
     check_not_first,
-    check_scored,
     masked_reads,
 )
 from pytest_genderbias.scoring.tokens import TokenRows
@@ -186,7 +186,7 @@ def _filling(
         low, high = np.searchsorted(ordered, rows, side="left"), np.searchsorted(ordered, rows, side="right")
         local = np.repeat(np.arange(len(rows)), high - low)
         wanted = np.concatenate([by_row[a:b] for a, b in zip(low, high, strict=True)])
-        check_scored(reads.target[wanted], logits)
+        check_known(reads.target[wanted], int(logits.shape[-1]))
         position = reads.position[wanted] - inputs.first[rows][local]
         at = [torch.as_tensor(a, device=logits.device) for a in (local, position, reads.target[wanted])]
         # One normaliser for each position, then single logits: no table of log-probabilities is built.
