@@ -82,17 +82,6 @@ class Inputs:
     back: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class TokenReads:
-    """Single log-probabilities that are summed by ``case``: of token ``target`` at ``position`` of its row
-    (``Inputs.back``).
-    """
-
-    case: NDArray[np.int64]
-    position: NDArray[np.int64]
-    target: NDArray[np.int64]
-
-
 def whole_rows(rows: TokenRows, mask_id: int | None = None) -> Inputs:
     """Return inputs in which one position of each distinct row is read: the mask, or, for classifiers, the first."""
     if mask_id is None:
@@ -125,9 +114,11 @@ def check_not_first(position: NDArray[np.int64]) -> None:
         )
 
 
-def causal_reads(rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> tuple[Inputs, TokenReads]:
-    """Return inputs and reads for tokens given those before them. Tokens from the last read one on are left out of the
-    rows.
+def causal_reads(
+    rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]
+) -> tuple[Inputs, NDArray[np.int64], NDArray[np.int64]]:
+    """Return inputs for tokens given those before them, the position in its row at which each is read, and its id.
+    Tokens from the last read one on are left out of the rows.
     """
     check_not_first(position)
     stop = np.ones(len(rows.lengths), dtype=np.int64)
@@ -136,20 +127,21 @@ def causal_reads(rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.
     np.minimum.at(first, case, position - 1)
     ids = np.where(np.arange(rows.ids.shape[1]) < stop[:, None], rows.ids, 0)[:, : int(stop.max())]
     inputs = _distinct(ids, None, stop, first, stop - first)
-    reads = TokenReads(case, position - 1, rows.ids[case, position].astype(np.int64))
-    return replace(inputs, back=inputs.back[case]), reads
+    return replace(inputs, back=inputs.back[case]), position - 1, rows.ids[case, position].astype(np.int64)
 
 
 def masked_reads(
     rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64], mask_id: int
-) -> tuple[Inputs, TokenReads]:
-    """Return inputs and reads for tokens that are masked in turn: one row for each token, equal rows once."""
+) -> tuple[Inputs, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the same as :func:`causal_reads` for tokens that are masked in turn: one row for each token, equal rows
+    once.
+    """
     ids = rows.ids[case].copy()
     target = ids[np.arange(len(case)), position].astype(np.int64)
     ids[np.arange(len(case)), position] = mask_id
     types = None if rows.types is None else rows.types[case]
     inputs = _distinct(ids, types, rows.lengths[case], position, np.ones_like(position))
-    return inputs, TokenReads(case, position, target)
+    return inputs, position, target
 
 
 def _distinct(

@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.scoring.network import (
-    Inputs,
-    Network,
-    TokenReads,
-    causal_reads,
-    check_known,
-    check_not_first,
-    masked_reads,
-)
+from pytest_genderbias.scoring.network import Inputs, Network, causal_reads, check_known, check_not_first, masked_reads
 from pytest_genderbias.scoring.tokens import TokenRows
 
 if TYPE_CHECKING:
@@ -79,10 +71,10 @@ class NetworkSums:
             spans = rows.span_start[window], rows.span_length[window]
             part = TokenRows(rows.ids[window, :longest], types, rows.lengths[window], *spans)
             where = number[case[here]], position[here]
-            inputs, reads = causal_reads(part, *where) if mask is None else masked_reads(part, *where, mask)
-            value = np.zeros(len(reads.case), dtype=np.float64)
-            self.network.run(inputs, _filling(value, inputs, reads))
-            total[window] = np.bincount(reads.case, weights=value, minlength=len(window))
+            inputs, *reads = causal_reads(part, *where) if mask is None else masked_reads(part, *where, mask)
+            value = np.zeros(len(inputs.back), dtype=np.float64)
+            self.network.run(inputs, _filling(value, inputs, *reads))
+            total[window] = np.bincount(where[0], weights=value, minlength=len(window))
         return total
 
 
@@ -174,9 +166,16 @@ def _windows(lengths: NDArray[np.int64], copies: NDArray[np.int64], most_ids: in
 
 
 def _filling(
-    value: NDArray[np.float64], inputs: Inputs, reads: TokenReads
+    value: NDArray[np.float64], inputs: Inputs, position: NDArray[np.int64], target: NDArray[np.int64]
 ) -> Callable[[NDArray[np.int64], Tensor], None]:
-    """Return what fills in the log-probability of each token that is read, from the logits of a batch."""
+    """Return what fills in the log-probability of each token that is read, from the logits of a batch.
+
+    Args:
+        value: the log-probabilities, shape (reads,).
+        inputs: the rows that are passed.
+        position: position of each token in its row (``inputs.back``).
+        target: its id.
+    """
     import torch
 
     by_row = np.argsort(inputs.back, kind="stable")
@@ -186,9 +185,9 @@ def _filling(
         low, high = np.searchsorted(ordered, rows, side="left"), np.searchsorted(ordered, rows, side="right")
         local = np.repeat(np.arange(len(rows)), high - low)
         wanted = np.concatenate([by_row[a:b] for a, b in zip(low, high, strict=True)])
-        check_known(reads.target[wanted], int(logits.shape[-1]))
-        position = reads.position[wanted] - inputs.first[rows][local]
-        at = [torch.as_tensor(a, device=logits.device) for a in (local, position, reads.target[wanted])]
+        check_known(target[wanted], int(logits.shape[-1]))
+        place = position[wanted] - inputs.first[rows][local]
+        at = [torch.as_tensor(a, device=logits.device) for a in (local, place, target[wanted])]
         # One normaliser for each position, then single logits: no table of log-probabilities is built.
         scores = logits.float()
         log_probs = scores[at[0], at[1], at[2]].double() - torch.logsumexp(scores, -1).double()[at[0], at[1]]
