@@ -5,7 +5,7 @@ baselines and gates work alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -35,13 +35,6 @@ _ROLES = {
     CHAT_ANSWERS: Role(CHAT_ANSWERS, "a file of a chat model's answers"),
     TEXT_REPLIES: Role(TEXT_REPLIES, "a file of replies"),
 }
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text under test: a file, or a folder of files."""
-
-    path: Path
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
@@ -81,7 +74,7 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         COREFERENCE_PREDICTIONS: (read_coreference_output, "predictions"),
         CHAT_ANSWERS: (read_stored_answers, "predictions"),
         TEXT_REPLIES: (lambda _: RepliesFile(cast("StoredReplies", source.found)), "replies"),
-        TEXT: (Text, "text"),
+        TEXT: (Path, "text"),  # of a file, or of a folder of files
     }
     read, architecture = readers[role.kind]
     backend = read(path)

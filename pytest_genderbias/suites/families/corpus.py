@@ -493,7 +493,7 @@ def _texts(answers: Answers) -> tuple[list[str], Sequence[str]]:
 def _source(counting: Counting, answers: Answers) -> tuple[Sequence[str], str | None]:
     """Return the texts that are counted and their tokeniser mode, as :meth:`Counting.count` takes them."""
     if "texts" not in answers:
-        return [answers["text"].content.path], None
+        return [answers["text"].content], None
     generated, beside = _texts(answers)
     return generated, counting.split_like(beside) or _look(generated)
 

@@ -315,7 +315,7 @@ def test_sums_without_a_statistic(tmp_path):
 def null_of(path, repeats, seed=0, training=None, **chosen):
     suite = load_suite(SUITE)
     options = resolve_options(suite.family.options, chosen, SUITE)
-    answers = {"text": Answer(None, None, None, content=SimpleNamespace(path=path))}
+    answers = {"text": Answer(None, None, None, content=path)}
     if training:
         answers["training"] = Answer(None, None, None, content=SimpleNamespace(paths=(str(training),)))
     return suite.family.null(suite.body, options, answers, seed, repeats)
