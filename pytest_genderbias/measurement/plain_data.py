@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from tokenize import TokenError
 from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
@@ -122,7 +123,7 @@ def read_stored(hint: Any, value: object, where: str) -> Any:
     if hasattr(hint, "from_dict"):
         return hint.from_dict(value)
     if origin in (tuple, frozenset):
-        return origin(read_stored(arguments[0], row, where) for row in read_value(list[Any], value, where))
+        return origin(map(partial(read_stored, arguments[0], where=where), read_value(list[Any], value, where)))
     if origin is Mapping:
         return {name: read_stored(arguments[1], row, where) for name, row in read_mapping(value, where).items()}
     return read_value(hint, value, where)
