@@ -52,7 +52,7 @@ from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis
 from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.models.source import LoadSettings
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic
 from pytest_genderbias.text.wordlist import load_wordlist
 
 BASE = "bert-tiny-mlm"

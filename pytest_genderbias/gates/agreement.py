@@ -11,8 +11,7 @@ import numpy as np
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.verdicts import LEVEL
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.statistics.inference.item_sums import ItemSums, align
-from pytest_genderbias.statistics.inference.packed_sums import KnownSums
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, KnownSums, align
 from pytest_genderbias.statistics.inference.paired import Difference
 
 #: The keys of a signature that must be equal for two measurements to be compared, and their names in messages.

@@ -35,8 +35,7 @@ from pytest_genderbias.gates.sensitivity import spread_of
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import EARLIER, RESTART, name_in_restart, restarts_of
-from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import Entry, ItemSums, SumsByStatistic
 from pytest_genderbias.text.printable import counted
 
 POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values

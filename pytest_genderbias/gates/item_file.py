@@ -21,8 +21,7 @@ from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays, read_mapping, read_npz
 from pytest_genderbias.measurement.restarts import EARLIER, RESTART, restarts_of
-from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, SumsByStatistic, holds_sums
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.suites.summary import Examples, example_arrays, read_examples
 

@@ -50,7 +50,7 @@ from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval, t_quantile
 from pytest_genderbias.statistics.inference.item_bounds import kish_number, skewness
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, KnownSums, align
 from pytest_genderbias.statistics.inference.over_restarts import (
     Prior,
     compare_crossed,
@@ -59,7 +59,6 @@ from pytest_genderbias.statistics.inference.over_restarts import (
     prediction_bounds,
     restarts_to_decide,
 )
-from pytest_genderbias.statistics.inference.packed_sums import KnownSums
 from pytest_genderbias.statistics.inference.paired import (
     REPETITIONS,
     Difference,

@@ -30,8 +30,7 @@ from pytest_genderbias.models.roles import CAUSAL_LM, NLI_CLASSIFIER
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval, Null, summarise_null
-from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import CANNOT, signed_options

@@ -24,8 +24,7 @@ from pytest_genderbias.measurement.plain_data import (
     unpack_arrays,
 )
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
-from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, SumsByStatistic
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Example, Examples, Record

@@ -15,8 +15,7 @@ from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.measurement.ability import over_restarts
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.packed_sums import Arrays, Entry, SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import Arrays, Entry, FloatArray, ItemSums, SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.suites.summary import Record
 

@@ -499,7 +499,7 @@ def _shortened(measurement: Measurement, settings: Settings) -> Measurement:
 
     With ``bias_all_records`` it has all records.
     """
-    from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+    from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic
 
     short = measurement
     if not settings.all_records:

@@ -20,8 +20,7 @@ from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, load_stored, pack_items, pack_measured
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "verdicts" / "bias_baselines"
 

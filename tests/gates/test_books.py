@@ -28,8 +28,7 @@ from pytest_genderbias.gates.item_file import pack_items
 from pytest_genderbias.gates.verdicts import passes
 from pytest_genderbias.plugin.acceptance import Proposals, ProposedEntry, accept
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 
 
 def stored_book(folder: Path, *shifts: float) -> Path:

@@ -20,8 +20,7 @@ from pytest_genderbias.gates.book import BaselineEntry, entry_of, items_path, re
 from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.judgement import Judgement, SinceAnchor
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 
 MARGIN = 0.02
 

@@ -36,8 +36,7 @@ from pytest_genderbias.gates.verdicts import FLOAT_NOISE, passes
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.statistics.inference.intervals import restart_interval
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.printable import approximate
 

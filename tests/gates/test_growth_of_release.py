@@ -16,8 +16,7 @@ from pytest_genderbias.gates.comparison import Growth, growth_of
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.figures import runs
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 
 SUITES = ("one", "two", "three")
 SEEDS = (0.0, 0.01, -0.01, 0.005, -0.005)

@@ -18,8 +18,7 @@ from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 
 
 def test_the_item_file_of_an_anchor_is_not_swept(tmp_path: Path) -> None:

@@ -23,8 +23,7 @@ from pytest_genderbias.gates.regression import Reference, code_of_worsening, fin
 from pytest_genderbias.gates.verdicts import NO_VALUE, REASONS, REGRESSED, STORED, passes
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.statistics.inference.paired import Difference
 
 NO_NUMBERS = [math.nan, math.inf, -math.inf]

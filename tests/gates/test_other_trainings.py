@@ -39,9 +39,8 @@ from pytest_genderbias.models.roles import (
     TEXT_CLASSIFIER,
 )
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged

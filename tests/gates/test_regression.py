@@ -17,8 +17,7 @@ from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.text.located_yaml import read_yaml
 
 

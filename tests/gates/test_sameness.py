@@ -22,8 +22,7 @@ from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.regression import code_of_change
 from pytest_genderbias.gates.verdicts import ONE_SIDED, Correction
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.suites.statistic import Statistic
 

@@ -30,7 +30,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.family import Family, resolve_options, signed_options
 from pytest_genderbias.suites.summary import Summary

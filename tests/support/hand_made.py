@@ -8,8 +8,7 @@ import numpy as np
 
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.suites.statistic import Statistic
 
 ITEMS = 12

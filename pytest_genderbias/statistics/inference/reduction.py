@@ -22,9 +22,8 @@ from pytest_genderbias.statistics.inference.intervals import (
     clustered_mean_interval,
     restart_interval,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, KnownSums, align
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts
-from pytest_genderbias.statistics.inference.packed_sums import KnownSums
 from pytest_genderbias.statistics.inference.paired import Difference, Distance, compare_aligned
 
 _STEPS = 8  #: of the search for a bound

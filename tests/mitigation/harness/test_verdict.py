@@ -37,8 +37,7 @@ from pytest_genderbias.mitigation.methods.registry import resolve_method
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance
-from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.registry import FAMILIES

@@ -18,7 +18,7 @@ from pytest_genderbias.statistics.inference.item_bounds import (
     least_mean,
     share_below,
 )
-from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums
 
@@ -119,9 +119,9 @@ def test_clusters_of_the_model_now_count_and_are_stored():
     rng = np.random.default_rng(2)
     then, now = clustered(rng.normal(size=24), range(24)), clustered(rng.normal(size=24), of)
     assert then.clusters is None and compare_items(then, now, same).over == "clusters of jobs"
-    again = ItemSums.from_arrays(now.to_arrays())
-    assert again.clusters is not None and again.clusters.tolist() == of
-    assert "clusters" not in then.to_arrays()
+    again = SumsByStatistic.from_arrays(SumsByStatistic({"then": then, "now": now}).to_arrays())
+    assert again["now"].clusters is not None and again["now"].clusters.tolist() == of
+    assert again["then"].clusters is None
 
 
 def test_too_few_clusters_have_no_bounds():
