@@ -634,7 +634,7 @@ def said_and_true(equal: Sequence[Measurement], statistic: str) -> tuple[str, st
                 then.item_sums(statistic), now.item_sums(statistic), about, level=LEVEL, repeats=DRAWS
             )
             beyond = np.sqrt(2) * (retraining_of(now, statistic).beyond or 0.0)
-            lows.append(with_retraining(found, beyond, np.inf, level=LEVEL).low)
+            lows.append(with_retraining(found, beyond, level=LEVEL).low)
     except UndefinedError:
         return "-", "-", "-"
     if len(said) < n:

@@ -232,10 +232,10 @@ class Pair:
             difference = compare_restarts(before, after, distance, margin, level, paired=True)
             difference = replace(difference, over=now.over)
         else:
-            difference = compare_items(then, now, distance, margin, level, FLOAT_NOISE)
+            difference = compare_items(then, now, distance, margin, level)
         if not beyond or not difference.moved:
             return difference
-        widened = with_retraining(difference, beyond, math.inf, margin, level)
+        widened = with_retraining(difference, beyond, margin, level)
         p, p_better = max(widened.p, difference.p), max(widened.p_better, difference.p_better)
         return replace(widened, p=p, p_better=p_better)  # more is uncertain, so that no p becomes smaller
 
@@ -324,8 +324,8 @@ class Pair:
         """Compare the units of one cluster, whose spread over retraining is ``beyond``, or is known from restarts."""
         distance: Distance = self.about.distance
         if self.restarts is None:
-            difference = compare_items(then[0], now[0], distance, 0.0, level, FLOAT_NOISE)
-            return with_retraining(difference, beyond, math.inf, 0.0, level)
+            difference = compare_items(then[0], now[0], distance, 0.0, level)
+            return with_retraining(difference, beyond, 0.0, level)
         compare = compare_with_restarts if min(len(then), len(now)) == 1 else compare_restarts
         before, after = ([sums.total for sums in side] for side in (then, now))
         return compare(before, after, distance, 0.0, level, root=self.about.root)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.gates.regression import code_of_worsening
-from pytest_genderbias.gates.verdicts import FLOAT_NOISE, Correction, passes
+from pytest_genderbias.gates.verdicts import Correction, passes
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
 
@@ -78,7 +78,7 @@ def release_row(case: Case, anchored: bool, rng: np.random.Generator) -> Row:
 def _passes(then: FloatArray, now: FloatArray, margin: float, tests: int) -> bool:
     sums = (mean_sums(LABELS, values, np.ones(ITEMS), "items") for values in (then, now))
     level = Correction(tests).level
-    difference = compare_items(*sums, lambda value: value, margin, level, FLOAT_NOISE, repeats=REPEATS)
+    difference = compare_items(*sums, lambda value: value, margin, level, repeats=REPEATS)
     return passes(code_of_worsening(difference, Margin(margin)))
 
 

@@ -223,7 +223,7 @@ def upper_bounds(pair, rng, n, distance):
     """Return the upper bounds of two methods that were not chosen, Student's t and percentiles, and of the chosen one
     without regard to sides.
     """
-    both = paired._Pair(*pair, distance, 1e-6)
+    both = paired._Pair(*pair, distance)
     drawn = paired._weights(rng, RESAMPLES, n)
     values = both.bad_now(drawn @ both.now) - both.bad_then(drawn @ both.then)
     values = np.sort(np.where(np.isfinite(values), values, np.inf))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,9 @@ from pytest_genderbias.statistics.inference.two_way import (
 )
 
 Distance = Callable[[FloatArray], FloatArray]
+#: The sums of both sides by template, where bounds can hold for other templates; and the group of each template, if
+#: templates of one group count as one.
+_Crossed: TypeAlias = "tuple[tuple[ItemSums, ItemSums] | None, Groups | None]"
 
 #: What repeats one training with other draws: no sample of items, and so few that only Student's t holds.
 REPETITIONS = frozenset({"restarts", "shuffles"})
@@ -51,26 +55,10 @@ _BISECTIONS = 40  #: of a p value, to less than 1e-12
 _SAME = "the same in every item"
 _WIDENED = "widened by what retraining gives"
 _TOO_FEW = "{} {} say nothing of others at this level, {} are needed"
+_NOISE = 1e-6  #: sums that differ by less are equal; times the count where the statistic is a mean
 _LEAST = 6  #: units; fewer have no bounds at any level that gates use
 _TWO_WAY = "{}; and no narrower than Student's t with two-way errors over items and templates"
 _EXCHANGE = "exchange of then and now at random, item by item"
-
-
-@dataclass(frozen=True)
-class _Crossed:
-    """The sums of both sides by template, and the group of each template, if templates of one group count as one."""
-
-    sides: tuple[ItemSums, ItemSums]
-    groups: Groups | None
-
-    @property
-    def n_templates(self) -> int:
-        """Number of templates that count."""
-        return self.sides[1].n_templates if self.groups is None else int(self.groups.max()) + 1
-
-    def error(self, items: FloatArray, cells: FloatArray) -> TwoWayError:
-        """Return the two-way error of influences, with clusters in place of their units."""
-        return clustered_two_way_error(items, cells, self.groups, self.sides[1].by_unit().clusters)
 
 
 def _nothing() -> FloatArray:
@@ -124,14 +112,12 @@ class Difference:
         return self.units or self.over
 
 
-def with_retraining(
-    difference: Difference, spread: float, freedom: float, tolerance: float = 0.0, level: float = 0.95
-) -> Difference:
+def with_retraining(difference: Difference, spread: float, tolerance: float = 0.0, level: float = 0.95) -> Difference:
     """Return a difference of two checkpoints whose bounds also hold for other trainings (MOVER: Zou and Donner 2008,
     section 2).
 
     Items say nothing of what a training moves on all of them. If that has a known spread, and is independent of the
-    items, the squared distances of the bounds from the value add up: low = value - sqrt((value - low over items)^2 + (t
+    items, the squared distances of the bounds from the value add up: low = value - sqrt((value - low over items)^2 + (z
     spread)^2), and likewise high. A p value is the smallest 1 - level at which the tolerance lies outside, where the
     reach over items shrinks with the level as that of a normal variable does; at ``level`` itself it agrees with the
     bound exactly.
@@ -140,7 +126,6 @@ def with_retraining(
         difference: of two checkpoints, with bounds over items at ``level``.
         spread: standard deviation of the difference of two equal trainings on given items, beyond what paired items
             show, in units of the statistic, 0 or more. Sqrt(2) times that of one training.
-        freedom: its degrees of freedom, also infinite.
         tolerance: of the p values of ``difference``.
         level: of each bound, one-sided, above 0.5.
 
@@ -149,16 +134,16 @@ def with_retraining(
 
         >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
         >>> over_items = Difference(6.0, 3.0, 9.0, 0.0, 1.0, 25, 25, "bootstrap-t", "words", *nothing)
-        >>> both = with_retraining(over_items, 2.0, float("inf"), level=0.97725)
+        >>> both = with_retraining(over_items, 2.0, level=0.97725)
         >>> round(both.low, 3), round(both.high, 3), round(both.p, 4), both.over
         (1.0, 11.0, 0.0082, 'words and retraining')
     """
     if not spread:
         return difference
-    value, reach = difference.value, t_quantile(level, freedom) * spread
+    value, reach = difference.value, t_quantile(level, np.inf) * spread
     below, above = value - difference.low, difference.high - value
     p, p_better = (
-        old if old == 1.0 else _p_with_retraining(excess, sides, spread, freedom, level)
+        old if old == 1.0 else _p_with_retraining(excess, sides, spread, level)
         for old, excess, sides in (
             (difference.p, value - tolerance, (below, above)),
             (difference.p_better, -value - tolerance, (above, below)),
@@ -176,19 +161,18 @@ def with_retraining(
     )
 
 
-def _p_with_retraining(
-    excess: float, reaches: tuple[float, float], spread: float, freedom: float, level: float
-) -> float:
+def _p_with_retraining(excess: float, reaches: tuple[float, float], spread: float, level: float) -> float:
     """Return the smallest 1 - level whose lower bound is above the tolerance, ``excess`` below the value, by
     bisection.
     """
     if excess < 0:
-        return 1 - _p_with_retraining(-excess, reaches[::-1], spread, freedom, level)
+        return 1 - _p_with_retraining(-excess, reaches[::-1], spread, level)
     of_items = reaches[0] / t_quantile(level, np.inf)
     low, high = 0.0, 0.5
     for _ in range(_BISECTIONS):
         p = (low + high) / 2
-        reach = np.hypot(of_items * t_quantile(1 - p, np.inf), t_quantile(1 - p, freedom) * spread)
+        z = t_quantile(1 - p, np.inf)
+        reach = np.hypot(of_items * z, z * spread)
         low, high = (low, p) if reach < excess else (p, high)
     return high
 
@@ -199,7 +183,6 @@ def compare_items(
     distance: Distance,
     tolerance: float = 0.0,
     level: float = 0.95,
-    noise: float = 1e-6,
     repeats: int | None = None,
     redrawn: bool = False,
 ) -> Difference:
@@ -217,7 +200,6 @@ def compare_items(
             no faster than the statistic: v - neutral, neutral - v, \\|v - neutral\\|.
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
         level: of each bound, one-sided.
-        noise: sums that differ by less count as equal; times the count where the statistic is a mean.
         repeats: exchanges of a count of tests, where a simulation needs many comparisons; at most as many as usual.
         redrawn: whether a simulation drew the templates with replacement, so that equal ones are several all the same.
 
@@ -243,26 +225,24 @@ def compare_items(
     then = replace(then, clusters=now.clusters)
     sides, sampled = (then.by_unit(), now.by_unit()), (then.by_cluster(), now.by_cluster())
     crossed = _crossed(then, now, redrawn)
-    difference = compare_aligned(*sampled, distance, tolerance, level, noise, repeats, crossed)
+    difference = compare_aligned(*sampled, distance, tolerance, level, repeats, crossed)
     over = f"{sampled[1].over} and templates" if difference.templates else fixed.replace(now.over, sampled[1].over, 1)
     difference = replace(difference, over=over, units=now.over)
     if not difference.moved:
         return difference
-    changes = difference.changes if now.clusters is None else unit_changes(*sides, distance, noise)[0]
+    changes = difference.changes if now.clusters is None else unit_changes(*sides, distance)[0]
     own = [side.by_itself() for side in sides]
     return replace(difference, changes=changes, labels=sides[1].labels, of_then=own[0], of_now=own[1])
 
 
-def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed | None:
-    """Return both sides by template where bounds can hold for other templates; ``None`` where there are too few
-    different ones.
-    """
+def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed:
+    """Return both sides by template where bounds can hold for other templates: where enough of them differ."""
     if not (is_crossed(then) and is_crossed(now)):
-        return None
+        return None, None
     groups = None if redrawn else template_groups(then, now)
     if groups is not None and int(groups.max()) + 1 < FEWEST_TEMPLATES:
-        return None
-    return _Crossed((then, now), groups)
+        return None, None
+    return (then, now), groups
 
 
 def compare_aligned(
@@ -271,16 +251,15 @@ def compare_aligned(
     distance: Distance,
     tolerance: float = 0.0,
     level: float = 0.95,
-    noise: float = 1e-6,
     repeats: int | None = None,
-    crossed: _Crossed | None = None,
+    crossed: _Crossed = (None, None),
 ) -> Difference:
     """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as
     there.
 
     ``crossed``: the sums of both sides by template, if the bounds should also hold for other templates.
     """
-    pair, labels = _Pair(then, now, distance, noise, repeats, crossed), now.labels
+    pair, labels = _Pair(then, now, distance, repeats, crossed), now.labels
     value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)
     if not np.isfinite(value):
         raise UndefinedError(f"the statistic has no value on the {items} {now.over} in common")
@@ -294,7 +273,7 @@ def compare_aligned(
     elif now.smooth:
         bounds, least, tied = _smooth(pair, tolerance, level), 0.5**items, pair.effects().tied
         method = (TIED if tied else SKEWED).format(now.over)
-        method = _TWO_WAY.format(method) if crossed else method
+        method = _TWO_WAY.format(method) if pair.by_template else method
     else:
         method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (pair.repeats + 1)
     if items < fewest:
@@ -320,18 +299,17 @@ class _Pair:
         then: ItemSums,
         now: ItemSums,
         distance: Distance,
-        noise: float,
         repeats: int | None = None,
-        crossed: _Crossed | None = None,
+        crossed: _Crossed = (None, None),
     ) -> None:
-        self.crossed = crossed
+        self.by_template, self.groups = crossed
         self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
         self.distance, self.distances = distance, (distance, distance)
         # Tables may be large, and counts are exact in single precision.
         kind = np.float64 if now.smooth else now.sums.dtype
         self.then: NDArray[np.floating] = then.sums.astype(kind)
         after: NDArray[np.floating] = now.sums.astype(kind)
-        allowed = noise * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
+        allowed = _NOISE * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
         self.moved = np.asarray((np.abs(after - self.then) > allowed).any(axis=1), dtype=np.bool_)
         self.now: NDArray[np.floating] = np.where(self.moved[:, None], after, self.then)
         most = _EXCHANGES if self.now.size <= _MANY else _EXCHANGES_OF_MANY
@@ -359,16 +337,23 @@ class _Pair:
     @property
     def n_templates(self) -> int:
         """Number of templates over which bounds hold; 0 where they are taken as they are."""
-        return 0 if self.crossed is None else self.crossed.n_templates
+        if self.by_template is None:
+            return 0
+        return self.by_template[1].n_templates if self.groups is None else int(self.groups.max()) + 1
 
     def two_way_error(self) -> TwoWayError | None:
         """Return the error of the worsening over other items and templates; ``None`` where templates are taken as they
         are.
         """
-        if self.crossed is None:
+        if self.by_template is None:
             return None
-        (items_then, cells_then), (items_now, cells_now) = map(influences, self.crossed.sides, self.distances)
-        return self.crossed.error(items_now - items_then, cells_now - cells_then)
+        (items_then, cells_then), (items_now, cells_now) = map(influences, self.by_template, self.distances)
+        return self.error_of(items_now - items_then, cells_now - cells_then)
+
+    def error_of(self, items: FloatArray, cells: FloatArray) -> TwoWayError:
+        """Return the two-way error of influences, with clusters in place of their units."""
+        assert self.by_template is not None  # as the caller knows
+        return clustered_two_way_error(items, cells, self.groups, self.by_template[1].by_unit().clusters)
 
     def effects(self) -> ItemEffects:
         """Return what the items contribute to the worsening; an item's weight is its share of the cases, where the
@@ -422,7 +407,7 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
         weights = _weights(rng, size, items).astype(kind)
         again_then, again_now = (np.asarray(weights @ sums, dtype=np.float64) for sums in (pair.then, pair.now))
         drawn.append(pair.bad_now(again_now) - pair.bad_then(again_then))
-        if pair.crossed is not None:
+        if pair.by_template is not None:
             redrawn.append(_with_templates_redrawn(pair, (again_then, again_now), rng))
     chances = [np.concatenate(exchanged), _about_its_mean(np.concatenate(drawn))]
     if redrawn:
@@ -445,11 +430,11 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
 
 def _with_templates_redrawn(pair: _Pair, totals: tuple[FloatArray, FloatArray], rng: np.random.Generator) -> FloatArray:
     """Return the worsening at totals of then and now, each row (R,) with templates of its own draw."""
-    assert pair.crossed is not None  # as the caller knows
+    assert pair.by_template is not None  # as the caller knows
     weights = _weights(rng, len(totals[0]), pair.n_templates) / pair.n_templates
     then, now = (
         distance((weights * side.by_template(total)).sum(axis=-1))
-        for distance, side, total in zip(pair.distances, pair.crossed.sides, totals, strict=True)
+        for distance, side, total in zip(pair.distances, pair.by_template, totals, strict=True)
     )
     return np.asarray(now - then, dtype=np.float64)
 
@@ -524,8 +509,8 @@ def _values_and_errors(pair: _Pair) -> list[tuple[float, float]]:
     both: list[tuple[float, float]] = []
     for k, (of, sums) in enumerate(((pair.of_then, pair.then), (pair.of_now, pair.now))):
         error = float(np.sqrt(len(sums) / (len(sums) - 1) * np.square(total_influences(of, sums)).sum()))
-        if pair.crossed is not None:
-            error = max(error, pair.crossed.error(*influences(pair.crossed.sides[k], as_it_is)).error)
+        if pair.by_template is not None:
+            error = max(error, pair.error_of(*influences(pair.by_template[k], as_it_is)).error)
         both.append((float(of(_total(sums))), error))
     return both
 
@@ -545,15 +530,13 @@ def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:
     return np.bincount(drawn.ravel(), minlength=repeats * items).reshape(repeats, items).astype(np.float64)
 
 
-def unit_changes(
-    then: ItemSums, now: ItemSums, distance: Distance, noise: float = 1e-6
-) -> tuple[FloatArray, NDArray[np.bool_]]:
+def unit_changes(then: ItemSums, now: ItemSums, distance: Distance) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return the contribution of each unit to the worsening, shape (G,), and whether its sums differ by more than the
     noise.
 
     The contributions add up to about the worsening. Arguments as :func:`compare_aligned`.
     """
-    pair = _Pair(then, now, distance, noise)
+    pair = _Pair(then, now, distance)
     return pair.contributions(), pair.moved
 
 
