@@ -5,7 +5,7 @@ Caliskan 2021).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import comb
 from typing import TypeAlias
 
@@ -145,20 +145,11 @@ def _shuffled_weights(n_x: int, n_y: int, repeats: int, seed: int) -> FloatArray
     return np.asarray(np.random.default_rng(seed).permuted(weights, axis=1, out=weights))
 
 
-@dataclass(frozen=True)
-class PermutationTest:
-    """The p value over all ``partitions`` (``exact``), or over a random sample of ``draws`` partitions."""
-
-    p_value: float
-    exact: bool
-    partitions: int
-    draws: int
-
-
 def permutation_test(
     x: ArrayLike, y: ArrayLike, *, two_sided: bool = False, limit: int = 1 << 20, draws: int = 99_999, seed: int = 0
-) -> PermutationTest:
-    """Test whether X has larger associations than Y, over all partitions of the words into sets of the same sizes.
+) -> float:
+    """Return the p value of "X has no larger associations than Y", over all partitions of the words into sets of the
+    same sizes.
 
     The statistic is sum of s over X - sum of s over Y. p is the share of partitions in which it is at least as large as
     observed, including the observed one (Caliskan et al. 2017). ``two_sided`` compares the absolute difference of the
@@ -187,8 +178,8 @@ def permutation_test(
         Of the six partitions of four words, one reaches .9 + .5, and three reach .9 + .1.
 
         >>> permutation_test([.9, .5], [.4, .1])
-        PermutationTest(p_value=0.16666666666666666, exact=True, partitions=6, draws=0)
-        >>> permutation_test([.9, .1], [.4, .5]).p_value
+        0.16666666666666666
+        >>> permutation_test([.9, .1], [.4, .5])
         0.5
     """
     first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
@@ -201,14 +192,13 @@ def permutation_test(
     values = values - values.mean()
     observed = float(values[:size].sum())
     threshold = (abs(observed) if two_sided else observed) - _TIE * words
-    partitions = comb(words, size)
     if sum(comb((words + 1) // 2, k) for k in range(size + 1)) <= limit:
         hits = _subsets_at_least(values, size, threshold)
         if two_sided:
-            hits = min(partitions, hits + _subsets_at_least(-values, size, threshold))
-        return PermutationTest(hits / partitions, True, partitions, 0)
+            hits += _subsets_at_least(-values, size, threshold)
+        return min(1.0, hits / comb(words, size))
     hits = _drawn_at_least(values, size, threshold, two_sided, draws, np.random.default_rng(seed))
-    return PermutationTest((1 + hits) / (1 + draws), False, partitions, draws)
+    return (1 + hits) / (1 + draws)
 
 
 def _subsets_at_least(values: FloatArray, size: int, threshold: float) -> int:
@@ -244,13 +234,19 @@ def _drawn_at_least(
 
 @dataclass(frozen=True)
 class CombinedEffect:
-    """A random-effects mean: effect, standard error, variance between effects (``tau2``), z and p value."""
+    """A random-effects mean: effect, standard error, variance between effects (``tau2``), z and p value.
+
+    ``effect_sizes``, (n,): what was combined; for CEAT the effect size of each draw. ``associations``, for CEAT only,
+    (n_x + n_y,): the mean of s over the draws for each target word, first X, then Y.
+    """
 
     effect: float
     standard_error: float
     tau2: float
     z: float
     p_value: float
+    effect_sizes: FloatArray
+    associations: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 def combine_effects(effects: ArrayLike, variances: ArrayLike, *, two_sided: bool = True) -> CombinedEffect:
@@ -288,7 +284,7 @@ def combine_effects(effects: ArrayLike, variances: ArrayLike, *, two_sided: bool
     effect, error, tau2 = map(float, _combined(e, within))
     z = effect / error
     p = 2.0 * special.ndtr(-abs(z)) if two_sided else special.ndtr(-z)
-    return CombinedEffect(effect, error, tau2, z, float(p))
+    return CombinedEffect(effect, error, tau2, z, float(p), e)
 
 
 def _combined(effects: FloatArray, within: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -304,21 +300,9 @@ def _combined(effects: FloatArray, within: FloatArray) -> tuple[FloatArray, Floa
     return (v * effects).sum(axis=-1) / sums, 1.0 / np.sqrt(sums), tau2
 
 
-@dataclass(frozen=True)
-class CeatResult(CombinedEffect):
-    """The combined effect size of CEAT over draws of contexts.
-
-    ``effect_sizes``, (draws,): the effect size of each draw. ``associations``, (n_x + n_y,): the mean of s over the
-    draws for each target word, first X, then Y.
-    """
-
-    effect_sizes: FloatArray
-    associations: FloatArray
-
-
 def ceat(
     x: Contexts, y: Contexts, a: Contexts, b: Contexts, *, draws: int = 10_000, seed: int = 0, two_sided: bool = True
-) -> CeatResult:
+) -> CombinedEffect:
     """Return the combined effect size of CEAT (Guo and Caliskan 2021).
 
     Each draw takes one random context of each word and computes the effect size of WEAT; its variance is the squared
@@ -359,7 +343,7 @@ def ceat(
     s = _drawn_associations(x, y, a, b, draws, seed)
     effects, variances = _effects(s[:, : len(x)], s[:, len(x) :])
     combined = combine_effects(effects, variances, two_sided=two_sided)
-    return CeatResult(**vars(combined), effect_sizes=effects, associations=s.mean(axis=0))
+    return replace(combined, associations=s.mean(axis=0))
 
 
 def shuffled_combined_effects(

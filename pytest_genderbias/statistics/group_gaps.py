@@ -188,7 +188,7 @@ def class_gaps(tables: ArrayLike, rate: Rate, names: tuple[str, str] = ("female"
 def absolute_gap_sum(gaps: ClassGaps) -> float:
     """Return the sum of the absolute gaps over classes: 0 to D, higher is worse, 0 is neutral (orgad2022, section 3).
 
-    It is above 0 by chance alone; compare it with :func:`absolute_gap_sums` of :func:`permuted_tables`.
+    It is above 0 by chance alone; compare it with that of :func:`permuted_tables`.
 
     >>> absolute_gap_sum(class_gaps([[[3, 1], [1, 1]], [[2, 2], [2, 0]]], "true_positive"))
     0.75
@@ -312,26 +312,6 @@ def permuted_tables(tables: ArrayLike, repeats: int, seed: int) -> IntArray:
         left = left - shuffled[:, group]
     shuffled[:, -1] = left
     return shuffled
-
-
-def absolute_gap_sums(tables: ArrayLike, rate: Rate) -> FloatArray:
-    """Return :func:`absolute_gap_sum` for many tables at once; a class without a gap adds nothing.
-
-    Args:
-        tables: cases by group, gold class and prediction, shape (..., 2, K, R), such as from :func:`permuted_tables`.
-        rate: as in :func:`class_gaps`.
-
-    Returns:
-        Shape (...), 0 to K; higher is worse, 0 is neutral.
-
-    >>> tables = [[[[3, 1], [1, 1]], [[2, 2], [2, 0]]], [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]]
-    >>> absolute_gap_sums(tables, "true_positive").tolist()
-    [0.75, 1.0]
-    """
-    hits, trials = hits_and_trials(tables, rate)
-    rates = hits / np.maximum(trials, 1)
-    gaps = np.where((trials > 0).all(axis=-2), rates[..., 0, :] - rates[..., 1, :], 0.0)
-    return np.asarray(np.abs(gaps).sum(axis=-1), dtype=np.float64)
 
 
 def permutation_p(value: float, null: ArrayLike) -> float:

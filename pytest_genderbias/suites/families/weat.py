@@ -184,7 +184,7 @@ class Weat(_Associations):
         )
         figures.take(
             "p_value",
-            lambda: association.permutation_test(x, y, two_sided=options["two_sided"], seed=seed).p_value,
+            lambda: association.permutation_test(x, y, two_sided=options["two_sided"], seed=seed),
             no_interval=_NO_INTERVAL,
         )
         records, items = _by_word(sets, s)
@@ -312,7 +312,7 @@ class Ceat(_Associations):
         figures.take("p_value", lambda: result.p_value, no_interval=_NO_INTERVAL)
         figures.take(
             "word_p_value",
-            lambda: association.permutation_test(of_x, of_y, two_sided=two_sided, seed=seed).p_value,
+            lambda: association.permutation_test(of_x, of_y, two_sided=two_sided, seed=seed),
             no_interval=_NO_INTERVAL,
         )
         records, items = _by_word(sets, s, {word: len(v) for word, v in vectors.items()})
