@@ -11,8 +11,16 @@ import numpy as np
 from rows import Row, ratio
 from timing import medians
 
-from pytest_genderbias.statistics.code_length import OnlineCode, coding_order, online_code, portion_sizes, training_sets
-from pytest_genderbias.statistics.linear_probe import ProbeTraining, cross_entropy, epoch_order
+from pytest_genderbias.statistics.linear_probe import (
+    OnlineCode,
+    ProbeTraining,
+    coding_order,
+    cross_entropy,
+    epoch_order,
+    online_code,
+    portion_sizes,
+    training_sets,
+)
 
 _WIDTH = 384
 _HOW = ProbeTraining()
@@ -64,7 +72,7 @@ def _code_length(features: Any, labels: Any, seed: int, train: Callable[..., Any
     trained_on, held_out = training_sets(order[None], sizes[:-1])
     bits = float(sizes[0])
     for p in range(len(sizes) - 1):
-        held, rows = held_out[p].rows[0], order[sizes[p] : sizes[p + 1]]
+        held, rows = held_out[p][0][0], order[sizes[p] : sizes[p + 1]]
         logits = train(x, labels, order[: trained_on[p]], held)(x[rows])
         bits += cross_entropy(logits, labels[rows]).sum() / np.log(2)
     return float(bits)

@@ -16,7 +16,8 @@ from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.mitigation.words.directions import has_vectors, random_bases, vectors_of
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.statistics.linear_probe import FloatArray, cross_entropy, predicted
+from pytest_genderbias.statistics.inference.intervals import FloatArray
+from pytest_genderbias.statistics.linear_probe import cross_entropy, predicted
 from pytest_genderbias.text.schema import Count, check_fields
 
 if TYPE_CHECKING:

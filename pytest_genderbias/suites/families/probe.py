@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import without_determiner, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
 from pytest_genderbias.errors import SettingError, UndefinedError
-from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
+from pytest_genderbias.statistics.linear_probe import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.suites.cases import Answers, Items, Question, TextCases, take_arrays
 from pytest_genderbias.suites.families.shared.persons import BIOGRAPHIES, COLUMNS, read_texts
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, table, whole

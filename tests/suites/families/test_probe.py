@@ -14,8 +14,8 @@ from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.statistics import code_length
-from pytest_genderbias.statistics.code_length import codes_of_labellings, online_code
+from pytest_genderbias.statistics import linear_probe
+from pytest_genderbias.statistics.linear_probe import codes_of_labellings, online_code
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families import probe
 from pytest_genderbias.suites.family import Context, resolve_options
@@ -146,7 +146,7 @@ def test_labellings_side_by_side_have_the_codes_that_they_have_alone(monkeypatch
     labellings = np.stack([rng.permutation(np.arange(200) % n_labels) for _ in range(3)])
     labellings[0] = np.clip(np.floor(vectors[:, 0] + n_labels / 2), 0, n_labels - 1)
     for at_once in (1 << 28, 1):
-        monkeypatch.setattr(code_length, "_WEIGHT_BYTES", at_once)
+        monkeypatch.setattr(linear_probe, "_WEIGHT_BYTES", at_once)
         how = {"groups": groups, "seeds": 2, "seed": 3}
         compressions, accuracies = codes_of_labellings(vectors, labellings, **how)
         for labels, found, right in zip(labellings, compressions, accuracies, strict=True):

@@ -10,21 +10,18 @@ from hypothesis import strategies as st
 from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.code_length import (
+from pytest_genderbias.statistics.linear_probe import (
+    ProbeTraining,
     coding_order,
     compression,
-    online_code,
-    portion_sizes,
-    shuffled,
-    training_sets,
-)
-from pytest_genderbias.statistics.linear_probe import (
-    HeldOut,
-    ProbeTraining,
     cross_entropy,
     epoch_order,
+    online_code,
+    portion_sizes,
     predicted,
+    shuffled,
     train_probes,
+    training_sets,
     with_bias,
 )
 
@@ -104,7 +101,7 @@ def test_the_weights_against_torch(n_labels):
     """Every set keeps its last epoch: after 3 epochs of 7 and of 17 batches the weights are torch's."""
     x, y = overlapping(300, 30, n_labels)
     how = ProbeTraining(epochs=3, tolerance=-np.inf)
-    held = HeldOut(np.arange(250, 300)[None], np.ones((1, 50), dtype=bool))
+    held = np.arange(250, 300)[None], np.ones((1, 50), dtype=bool)
     weights, epochs = train_probes(with_bias(x), y[None], n_labels, np.arange(300)[None], [100, 250], [held, held], how)
     for p, size in enumerate((100, 250)):
         expected, epoch = torch_probe(x, y, n_labels, np.arange(size), np.arange(250, 300), how)
@@ -126,7 +123,7 @@ def test_what_else_is_in_the_stack_changes_nothing():
 def test_seeds_that_do_not_fit_at_once(monkeypatch):
     x, y = overlapping(200, 10, 2)
     together = online_code(x, y, seeds=3)
-    monkeypatch.setattr("pytest_genderbias.statistics.code_length._HELD_OUT_BYTES", 2 * 200 * 11 * 4)
+    monkeypatch.setattr("pytest_genderbias.statistics.linear_probe._HELD_OUT_BYTES", 2 * 200 * 11 * 4)
     np.testing.assert_allclose(online_code(x, y, seeds=3).by_portion, together.by_portion, rtol=1e-6)
 
 
@@ -224,9 +221,9 @@ def test_portions_grow_and_end_with_all(n):
     assert sizes[-1] == n
     trained_on, held_out = training_sets(np.arange(n)[None], sizes)
     assert (np.diff(trained_on) > 0).all()
-    for end, size, part in zip(trained_on, sizes, held_out, strict=True):
-        assert part.rows[0].tolist() == list(range(end, size))
-        assert len(part.rows[0]) == max(1, size // 4)
+    for end, size, (rows, _) in zip(trained_on, sizes, held_out, strict=True):
+        assert rows[0].tolist() == list(range(end, size))
+        assert len(rows[0]) == max(1, size // 4)
 
 
 @given(groups=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=40), seed=st.integers(0, 99))
@@ -247,9 +244,9 @@ def test_seeds_give_other_orders_of_groups_and_of_their_examples():
 
 def test_held_out_examples_of_a_group_in_training_do_not_count_where_others_do():
     groups = np.repeat([0, 1, 2], [77, 15, 8])  # of 100: 75 trained on, 2 more of group 0, then two new groups
-    _, held_out = training_sets(np.arange(100)[None], np.array([50, 100]), groups)
-    assert held_out[0].counts.all()  # only one group so far
-    assert held_out[1].counts[0].tolist() == [False] * 2 + [True] * 23
+    _, ((_, first), (_, second)) = training_sets(np.arange(100)[None], np.array([50, 100]), groups)
+    assert first.all()  # only one group so far
+    assert second[0].tolist() == [False] * 2 + [True] * 23
 
 
 @given(size=st.integers(1, 200), epoch=st.integers(1, 50))
@@ -269,7 +266,7 @@ def test_no_batch_is_cut_at_the_end_of_an_earlier_portion():
     """
     x, y = np.ones((48, 1), dtype=np.float32), np.ones(48, dtype=np.int64)
     how = ProbeTraining(epochs=1, tolerance=-np.inf, weight_decay=0.0)
-    held = HeldOut(np.arange(40, 48)[None], np.ones((1, 8), dtype=bool))
+    held = np.arange(40, 48)[None], np.ones((1, 8), dtype=bool)
     weights, _ = train_probes(x, y[None], 2, np.arange(48)[None], [20, 40], [held, held], how)
     assert weights[0, 0, :, 0, 0] == pytest.approx([2e-3, 3e-3], rel=1e-3)
 
