@@ -12,13 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, in_blocks
+from pytest_genderbias.statistics.inference.intervals import RESAMPLES, FloatArray, Interval, resampled
 
 Estimator = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-
-_RESAMPLES = 1999  #: With this number, the 1900th of the sorted resamples bounds 95 %.
-_SEED = 1999  #: Fixed, so that the interval of a measurement is reproducible.
-_BLOCK = 1_000_000  #: Resampled units in memory at a time.
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
@@ -229,14 +225,8 @@ def _symmetric_bootstrap_t(x: FloatArray, y: FloatArray, of: Estimator, level: f
     estimate, error = of(x, y)
     if not error > 1e-9 * abs(estimate):  # units on a line
         return None
-    rng = np.random.default_rng(_SEED)
-    ratios = []
-    for size in in_blocks(_RESAMPLES, len(x), _BLOCK):
-        drawn = rng.integers(len(x), size=(size, len(x)))
-        estimates, errors = of(x[drawn], y[drawn])
-        distinct = errors > 1e-9 * error
-        t = np.abs(estimates - estimate) / np.where(distinct, errors, np.nan)
-        ratios.append(np.where(np.isnan(t), np.inf, t))
-    t = np.sort(np.concatenate(ratios))[round((_RESAMPLES + 1) * level) - 1]
+    estimates, errors = resampled(of, x, y)
+    t = np.abs(estimates - estimate) / np.where(errors > 1e-9 * error, errors, np.nan)
+    t = np.sort(np.where(np.isnan(t), np.inf, t))[round((RESAMPLES + 1) * level) - 1]
     low, high = float(estimate - t * error), float(estimate + t * error)
     return (low, high) if np.isfinite(t) else None

@@ -24,9 +24,9 @@ Labels: TypeAlias = NDArray[np.str_]
 Parameters: TypeAlias = Mapping[str, Any]
 Columns: TypeAlias = tuple[str, ...]
 
-_RESAMPLES = 1999  #: so that the 50th and the 1950th of the sorted resamples bound 95 %
+RESAMPLES = 1999  #: so that the 50th and the 1950th of the sorted resamples bound 95 %, or the 1900th on either side
 _SEED = 1999  #: the interval of a measurement is always the same
-_BLOCK = 2_000_000  #: resampled clusters held at a time
+_BLOCK = 1_000_000  #: resampled units held at a time
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,15 @@ def clustered_mean_interval(
     mean, error = clustered_mean_error(y, n)
     if error <= 1e-12 * max(1.0, abs(float(mean))):
         return None
-    means, errors = _resampled(y, n)
+    means, errors = resampled(clustered_mean_error, y, n)
     flat = errors <= 1e-9 * error  # the same cluster drawn every time: no error to divide by
     t = (means - mean) / np.where(flat, 1e-9 * error, errors)
     t[flat & (t > 1.0)], t[flat & (t < -1.0)] = np.inf, -np.inf
     t.sort()
-    cut = round((_RESAMPLES + 1) * (1 - level) / 2)
+    cut = round((RESAMPLES + 1) * (1 - level) / 2)
     if cut < 1:  # a level that so few resamples do not show
         return None
-    low, high = float(mean - t[_RESAMPLES - cut] * error), float(mean - t[cut - 1] * error)
+    low, high = float(mean - t[RESAMPLES - cut] * error), float(mean - t[cut - 1] * error)
     if not (np.isfinite(low) and np.isfinite(high)):
         return None
     if bounds is not None:
@@ -126,14 +126,22 @@ def clustered_mean_interval(
     return Interval(low, high, level, over, "bootstrap-t over clusters", len(n))
 
 
-def _resampled(y: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and error of each resample of the clusters, drawn in blocks to bound the memory."""
+def resampled(
+    of: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]], x: FloatArray, y: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return an estimate and its error in each of 1,999 resamples of units, each of shape (1999,).
+
+    Args:
+        of: from two figures of each unit, shape (..., n), to estimate and error, shape (...).
+        x: the first figure, shape (n,).
+        y: the second one.
+    """
     rng, resamples = np.random.default_rng(_SEED), []
-    for size in in_blocks(_RESAMPLES, len(n), _BLOCK):
-        drawn = rng.integers(len(n), size=(size, len(n)))
-        resamples.append(clustered_mean_error(y[drawn], n[drawn]))
-    means, errors = zip(*resamples, strict=True)
-    return np.concatenate(means), np.concatenate(errors)
+    for size in in_blocks(RESAMPLES, len(x), _BLOCK):
+        drawn = rng.integers(len(x), size=(size, len(x)))
+        resamples.append(of(x[drawn], y[drawn]))
+    estimates, errors = zip(*resamples, strict=True)
+    return np.concatenate(estimates), np.concatenate(errors)
 
 
 def in_blocks(repeats: int, width: int, most: int) -> Iterator[int]:
