@@ -6,14 +6,14 @@ variances, which the units show; what is left is unbiased (:mod:`~pytest_genderb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.correlation import product_sums, slope, slope_interval
+from pytest_genderbias.statistics.correlation import product_sums, slope
 from pytest_genderbias.statistics.gap_rms import UnitGaps, gap_interval, rms_of_gaps, signed_root
 from pytest_genderbias.statistics.inference.intervals import (
     Columns,
@@ -198,18 +198,22 @@ def exchanged_deviations(values: ArrayLike, repeats: int, seed: int) -> tuple[Fl
     >>> found.tolist() == of_means.tolist() == [0.0] * 5
     True
     """
-    found = []
-    for drawn in _exchanged(values, repeats, seed):
+
+    def figures(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
         of_means = rms_of_contrast_sums(contrast_columns(drawn.mean(axis=-2)).sum(axis=-2))
-        found.append((signed_root(squared_deviations(drawn).mean(axis=-1)), of_means))
-    return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+        return signed_root(squared_deviations(drawn).mean(axis=-1)), of_means
+
+    return _exchanged(values, repeats, seed, figures)
 
 
-def _exchanged(values: ArrayLike, repeats: int, seed: int) -> Iterator[FloatArray]:
-    """Yield values with their last axis, the groups, in random orders, in blocks of such draws."""
+def _exchanged(
+    values: ArrayLike, repeats: int, seed: int, figures: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+) -> tuple[FloatArray, FloatArray]:
+    """Return two figures of values whose last axis, the groups, is in random orders; each of shape (repeats,)."""
     y, rng = np.asarray(values, dtype=np.float64), np.random.default_rng(seed)
-    for size in in_blocks(repeats, y.size, _BLOCK):
-        yield rng.permuted(np.broadcast_to(y, (size, *y.shape)), axis=-1)
+    drawn = (rng.permuted(np.broadcast_to(y, (n, *y.shape)), axis=-1) for n in in_blocks(repeats, y.size, _BLOCK))
+    first, second = zip(*map(figures, drawn), strict=True)
+    return np.concatenate(first), np.concatenate(second)
 
 
 def largest_difference(values: ArrayLike) -> float:
@@ -295,11 +299,12 @@ def exchanged_groups(values: ArrayLike, repeats: int, seed: int) -> tuple[FloatA
     >>> sorted(set(difference.tolist()))
     [-1.0, 0.0, 1.0]
     """
-    found = []
-    for drawn in _exchanged(values, repeats, seed):
+
+    def figures(drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
         rms = rms_of_contrast_sums(contrast_columns(drawn).sum(axis=-2))
-        found.append((rms, (drawn[..., 0] - drawn[..., -1]).mean(axis=-1)))
-    return np.concatenate([rms for rms, _ in found]), np.concatenate([difference for _, difference in found])
+        return rms, (drawn[..., 0] - drawn[..., -1]).mean(axis=-1)
+
+    return _exchanged(values, repeats, seed, figures)
 
 
 def group_contrast(values: ArrayLike, in_first: ArrayLike) -> float:
@@ -307,7 +312,8 @@ def group_contrast(values: ArrayLike, in_first: ArrayLike) -> float:
 
     :math:`\\frac1{n_1} \\sum_{i \\in 1} v_i - \\frac1{n_2} \\sum_{i \\in 2} v_i`, unbounded, in units of the values; 0
     is neutral, away from it is worse. A constant that is added to all values cancels. It is the least-squares slope of
-    the values on 1 (first group) and 0 (second), so that the interval of a slope is its interval.
+    the values on 1 (first group) and 0 (second), so that the interval of a slope is its interval: its
+    HC3 error allows unequal variances.
 
     Args:
         values: of each unit, such as the logarithm of P(she) / P(he), shape (n,).
@@ -323,23 +329,6 @@ def group_contrast(values: ArrayLike, in_first: ArrayLike) -> float:
         3.0
     """
     return slope(np.asarray(in_first, dtype=np.float64), values)
-
-
-def group_contrast_interval(values: ArrayLike, in_first: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
-    """Return the interval of :func:`group_contrast` for other units of the same kind.
-
-    It is :func:`~pytest_genderbias.statistics.correlation.slope_interval`, whose HC3 error allows unequal variances.
-
-    Args:
-        values: as in :func:`group_contrast`.
-        in_first: as in :func:`group_contrast`.
-        over: the name of the units, for tables.
-        level: confidence level.
-
-    Raises:
-        UndefinedError: as :func:`group_contrast`.
-    """
-    return slope_interval(np.asarray(in_first, dtype=np.float64), values, over, level)
 
 
 def contrast_values(scores: ArrayLike, in_first: ArrayLike) -> FloatArray:

@@ -13,6 +13,7 @@ from simulations.correlation_coverage import METHODS, POPULATIONS, heteroscedast
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import correlation
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
+from pytest_genderbias.statistics.inference import intervals
 from pytest_genderbias.statistics.inference.intervals import in_blocks
 
 
@@ -218,8 +219,8 @@ def test_a_figure_without_value_has_no_interval_either(interval):
 def test_many_items_are_resampled_in_blocks(monkeypatch):
     x, y = items(5, 40)
     whole = slope_interval(x, y, "items")
-    monkeypatch.setattr(correlation, "_BLOCK", 40 * 300)
-    assert list(in_blocks(1999, 40, correlation._BLOCK)) == [300] * 6 + [199]
+    monkeypatch.setattr(intervals, "_BLOCK", 40 * 300)
+    assert list(in_blocks(1999, 40, intervals._BLOCK)) == [300] * 6 + [199]
     split = slope_interval(x, y, "items")
     assert [split.low, split.high] == pytest.approx([whole.low, whole.high], abs=0.1 * (whole.high - whole.low))
 

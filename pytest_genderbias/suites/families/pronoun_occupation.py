@@ -14,7 +14,7 @@ import numpy as np
 from pytest_genderbias.datasets.mentions import FORMS
 from pytest_genderbias.errors import DataFileError, NotApplicableError, UndefinedError
 from pytest_genderbias.statistics import group_deviations
-from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
+from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_interval, slope_of_sums
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared import occupations
@@ -181,7 +181,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
         figures.take(
             "mean_difference",
             lambda: group_deviations.group_contrast(ratio, first),
-            lambda: group_deviations.group_contrast_interval(ratio, first, _OVER),
+            lambda: slope_interval(first, ratio, _OVER),
             _FEW,
         )
         occupations.take_line(figures, share, ratio, _OVER, _FEW)
