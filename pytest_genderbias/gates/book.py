@@ -20,19 +20,13 @@ from typing import Annotated
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.book_places import MOST_BYTES, Place, UrlPath, content_of, read_place, short_digest
-from pytest_genderbias.gates.item_file import (
-    MOST_ITEM_BYTES,
-    ContradictionError,
-    StoredItems,
-    load_checked,
-    pack_measured,
-)
+from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, StoredItems, load_checked, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Seen
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
-from pytest_genderbias.text.plain_files import as_text, open_regular, parse_json, read_whole, reason
+from pytest_genderbias.text.plain_files import as_text, parse_json, read_whole, reason
 from pytest_genderbias.text.schema import Count, NotNegative, Rule, read_value
 
 SCHEMA = 1
@@ -344,11 +338,7 @@ def _read_packed(book: Place, name: str, entry: BaselineEntry) -> bytes | None:
         return None
     path = items_path(book, name, entry.items_sha256)
     try:
-        if isinstance(path, UrlPath):
-            packed = read_place(path, MOST_ITEM_BYTES)
-        else:
-            with open_regular(path) as file:
-                packed = file.read(MOST_ITEM_BYTES + 1)
+        packed = read_place(path, MOST_ITEM_BYTES)
     except (DataFileError, OSError) as error:
         raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
     if hashlib.sha256(packed).hexdigest() != entry.items_sha256:
@@ -363,7 +353,7 @@ def _unpack(book: Place, name: str, entry: BaselineEntry, packed: bytes) -> Stor
         return load_checked(
             packed, entry.signature, entry.values, restarts if isinstance(restarts, int) else 0, str(path)
         )
-    except ContradictionError as error:
+    except InconsistentEntryError as error:
         raise InconsistentEntryError(
             f"{book}: entries.{name}: {error} ({path.name}); restore both files from version control, or accept what is"
             ' measured now with --bias-update --bias-reason="why"'

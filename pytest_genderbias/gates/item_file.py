@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError, UndefinedError
+from pytest_genderbias.errors import DataFileError, InconsistentEntryError, UndefinedError
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays, read_mapping, read_npz
@@ -38,10 +37,6 @@ _OF_ANOTHER_FORM = (
     ValueError,
 )
 _RAW = ("id", "seed")  #: raw arrays that are stored beside the sums, as are the values of restarts
-
-
-class ContradictionError(DataFileError):
-    """The items of a file give other values than those stored with them."""
 
 
 @dataclass(frozen=True)
@@ -119,17 +114,16 @@ def load_checked(
 
     Raises:
         DataFileError: as :func:`load_stored`.
-        ContradictionError: a statistic has another value by its items, or its items are of another form. The message
-            names it.
+        InconsistentEntryError: a statistic has another value by its items, or its items are of another form. The
+            message names it.
     """
     stored = replace(load_stored(packed, signature, where), values=values)
-    known = {statistic: value for statistic, value in values.items() if value is not None}
-    by_items = _restarts_of_all(stored, known, restarts) if restarts else _totals_of_all(stored, known)
-    for statistic, total in by_items.items():
-        if not math.isclose(total, known[statistic], rel_tol=FLOAT_NOISE, abs_tol=FLOAT_NOISE):
-            raise ContradictionError(
-                f"{statistic} is {known[statistic]:.8g} in the entry, and its items give {total:.8g}"
-            )
+    for statistic, value in values.items():
+        by_items = None if value is None else _value_by_items(stored, statistic, restarts)
+        if value is None or by_items is None:
+            continue
+        if not math.isclose(by_items, value, rel_tol=FLOAT_NOISE, abs_tol=FLOAT_NOISE):
+            raise InconsistentEntryError(f"{statistic} is {value:.8g} in the entry, and its items give {by_items:.8g}")
     return _with_earlier(stored) if restarts > 1 and "seed" not in stored.items else stored
 
 
@@ -145,40 +139,22 @@ def _with_earlier(stored: StoredItems) -> StoredItems:
     return replace(stored, items=items)
 
 
-def _totals_of_all(stored: StoredItems, statistics: Iterable[str]) -> dict[str, float]:
-    """Return each statistic that is made of items, by its items."""
-    sums: dict[str, ItemSums] = {}
-    for statistic in statistics:
-        with suppress(UndefinedError), _of_the_form(statistic):
-            sums[statistic] = stored.item_sums(statistic)
-    totals: dict[str, float] = {}
-    for statistic, of_units in sums.items():
-        with suppress(UndefinedError), _of_the_form(statistic), np.errstate(all="ignore"):
-            totals[statistic] = of_units.total
-    return totals
-
-
-def _restarts_of_all(stored: StoredItems, statistics: Iterable[str], restarts: int) -> dict[str, float]:
-    """Return the mean of each statistic over the stored values of its restarts."""
-    means: dict[str, float] = {}
-    for statistic in statistics:
-        with suppress(UndefinedError), _of_the_form(statistic):
-            by_restart = restarts_of(stored.items, statistic)
-            if by_restart is None or by_restart.shape != (restarts,):
-                raise ValueError(f"no values of {restarts} restarts")
-            means[statistic] = float(by_restart.mean())
-    return means
-
-
-@contextmanager
-def _of_the_form(statistic: str) -> Iterator[None]:
-    """Raise ContradictionError if what is stored of a statistic has another form than its sums."""
+def _value_by_items(stored: StoredItems, statistic: str, restarts: int) -> float | None:
+    """Return a statistic by its items, or the mean of the stored values of its restarts; ``None`` if it is not made of
+    items.
+    """
     try:
-        yield
+        if not restarts:
+            with np.errstate(all="ignore"):
+                return stored.item_sums(statistic).total
+        by_restart = restarts_of(stored.items, statistic)
+        if by_restart is None or by_restart.shape != (restarts,):
+            raise ValueError(f"no values of {restarts} restarts")
+        return float(by_restart.mean())
     except UndefinedError:
-        raise
+        return None
     except _OF_ANOTHER_FORM as error:
-        raise ContradictionError(
+        raise InconsistentEntryError(
             f"{statistic}: expected the sums of its items, got another form: {error!r:.100}"
         ) from None
 
