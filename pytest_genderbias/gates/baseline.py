@@ -583,7 +583,9 @@ class _EntryGate:
             return None
         anchor = self.entry.origin
         known = [self.old, anchor.values.get(self.statistic) if anchor.definition == self.entry.definition else None]
-        before = next((value for value in known if self._is_worse(value)), None)
+        measurement, statistic = self.measurement, self.statistic
+        worse = (old for old in known if is_worse(measurement, statistic, old, self.allowed(old).tolerance))
+        before = next(worse, None)
         if before is None or self.margin != WITHOUT or self.differences:
             return before
         try:
@@ -593,9 +595,6 @@ class _EntryGate:
         if passes(judgement.code) or judgement.code == TOO_WEAK:
             return None
         return known[1] if judgement.bound.startswith(f"{ANCHOR} ") else before  # the anchor fails it
-
-    def _is_worse(self, before: float | None) -> bool:
-        return is_worse(self.measurement, self.statistic, before, self.allowed(before).tolerance)
 
     def _check_items(self) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.

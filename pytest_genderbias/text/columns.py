@@ -132,7 +132,7 @@ def note(key: str, text: str, width: int) -> str:
     >>> note("more", "71 figures with the flag -v", 24)
     '  more     71 figures\\n           with the flag\\n           -v'
     """
-    return wrapped(f"  {padded(key, _KEY)}{text}" if key else f"  {' ' * _KEY}{text}", width, " " * (_KEY + 2))
+    return wrapped(f"  {padded(key, _KEY)}{text}", width, " " * (_KEY + 2))
 
 
 def in_brief(names: Iterable[str]) -> str:

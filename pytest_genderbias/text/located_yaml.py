@@ -36,16 +36,9 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000
 _YAML = "tag:yaml.org,2002:"
 _TRUE = ("true", "yes", "on")
 _EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
-
-
-def _with_exponents(loader: type[_SafeLoader]) -> type[_SafeLoader]:
-    """Return PyYAML's loader that also reads ``5e-5`` as a number, as YAML 1.2 does. YAML 1.1 requires ``5.0e-5``."""
-    extended: type[_SafeLoader] = type("Loader", (loader,), {})
-    extended.add_implicit_resolver(f"{_YAML}float", _EXPONENT, list("-+0123456789"))
-    return extended
-
-
-_Loader = _with_exponents(_SafeLoader)
+#: PyYAML's loader that also reads ``5e-5`` as a number, as YAML 1.2 does. YAML 1.1 requires ``5.0e-5``.
+_Loader: type[_SafeLoader] = type("Loader", (_SafeLoader,), {})
+_Loader.add_implicit_resolver(f"{_YAML}float", _EXPONENT, list("-+0123456789"))
 
 
 def read_yaml(path: Path) -> LocatedMap:

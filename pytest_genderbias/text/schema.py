@@ -219,7 +219,11 @@ def fit(hint: object, value: object) -> Any:
     if not _is_of(plain, value):
         raise Mismatch(words(hint), value)
     if plain is float and isinstance(value, int):
-        return _as_float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            problem = f"expected a number, got an integer of {value.bit_length():,} bits"
+            raise Mismatch("", problem=problem) from None
     if isinstance(value, Mapping) and len(arguments) == 2 and arguments[1] not in (Any, object):
         return {key: _inside(key, f"{key!r}", arguments[1], item) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and arguments:
@@ -260,13 +264,6 @@ def _is_of(kind: object, value: object) -> bool:
     if issubclass(kind, Sequence) and kind is not str and kind is not LocatedList:
         return isinstance(value, (list, tuple))
     return isinstance(value, kind)
-
-
-def _as_float(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise Mismatch("", problem=f"expected a number, got an integer of {value.bit_length():,} bits") from None
 
 
 def _elements(plain: object, hints: tuple[object, ...], value: Sequence[object], hint: object) -> object:

@@ -148,14 +148,6 @@ def template_groups(*sides: ItemSums) -> Groups | None:
     return groups
 
 
-def different_templates(*sides: ItemSums) -> Groups | None:
-    """Return the groups of :func:`template_groups` if sums are known by template, of enough different ones for an error
-    over others.
-    """
-    groups = template_groups(*sides) if all(map(is_crossed, sides)) else None
-    return None if groups is None or int(groups.max()) + 1 < FEWEST_TEMPLATES else groups
-
-
 def merge_templates(cells: FloatArray, groups: Groups) -> FloatArray:
     """Return the influences of cells, as :func:`two_way_error` takes them, with one column a group of templates, shape
     (G, T) to (G, T').
@@ -291,11 +283,11 @@ def two_way_interval(
     """
     if within is None:
         return None
-    groups = different_templates(sums)
-    if groups is None:
+    groups = template_groups(sums) if is_crossed(sums) else None
+    if groups is None or int(groups.max()) + 1 < FEWEST_TEMPLATES:
         return replace(within, over=with_fixed(replace(sums, over=within.over)))
     correlation = sums.by_unit().combiner == "pearson"
-    value, of = (float(np.arctanh(sums.total)), _fisher_z) if correlation else (sums.total, as_it_is)
+    value, of = (float(np.arctanh(sums.total)), np.arctanh) if correlation else (sums.total, as_it_is)
     items, cells = influences(sums, of)
     error = clustered_two_way_error(items, cells, groups, sums.by_unit().clusters)
     low, high, *_ = error.bounds(value, 0.0, (1 + within.level) / 2)
@@ -304,10 +296,6 @@ def two_way_interval(
     low, high = max(min(low, within.low), limits[0]), min(max(high, within.high), limits[1])
     over, method = f"{within.over} and templates", _METHOD.format(within.over, within.over)
     return replace(within, low=low, high=high, over=over, method=method, templates=error.n_templates)
-
-
-def _fisher_z(value: FloatArray) -> FloatArray:
-    return np.asarray(np.arctanh(value))
 
 
 def as_it_is(value: FloatArray) -> FloatArray:
