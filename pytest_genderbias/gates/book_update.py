@@ -38,8 +38,6 @@ from pytest_genderbias.measurement.restarts import EARLIER, RESTART, name_in_res
 from pytest_genderbias.statistics.inference.item_sums import Entry, ItemSums, SumsByStatistic
 from pytest_genderbias.text.printable import counted
 
-POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values
-
 
 @dataclass(frozen=True)
 class Kept:
@@ -48,29 +46,14 @@ class Kept:
     Attributes:
         measurement: the one that is stored.
         checkpoints: how many single checkpoints its values are means of.
-        how: what it keeps of the stored values: ``POOLED`` with those of now, ``AGAIN`` as they are, the ``SPREAD`` of
-            their restarts, or nothing.
+        in_words: what it keeps of the stored values; "" if nothing.
+        pooled: whether its values are also those of earlier checkpoints.
     """
 
     measurement: Measurement
     checkpoints: int = 1
-    how: str = ""
-
-    @property
-    def pooled(self) -> bool:
-        """Whether its values are also those of earlier checkpoints."""
-        return self.how in (POOLED, AGAIN)
-
-    @property
-    def in_words(self) -> str:
-        """Description of the stored values that are kept; "" if there are none."""
-        restarts = self.measurement.restarts
-        of = counted(restarts, "restarts") if restarts else counted(self.checkpoints, "checkpoints")
-        return {
-            SPREAD: "the spread of the stored restarts is kept beside it",
-            AGAIN: f"it is one of what is stored, which stays ({of})",
-            POOLED: f"chance explains the change, so that both are pooled ({of})",
-        }.get(self.how, "")
+    in_words: str = ""
+    pooled: bool = False
 
 
 def kept_of(measurement: Measurement, before: StoredItems, weight: int, again: bool, is_chance: bool) -> Kept:
@@ -86,14 +69,17 @@ def kept_of(measurement: Measurement, before: StoredItems, weight: int, again: b
         again: whether the measurement is of the checkpoint that was stored last.
         is_chance: whether chance explains the change, and nobody gives a reason for it.
     """
-    if is_chance and again:
-        stored = _as_stored(measurement, before, weight)
-        return Kept(stored, 1 if stored.restarts else weight, "" if stored is measurement else AGAIN)
-    if is_chance:
-        both = _pooled(measurement, before, weight)
-        return Kept(both, 1 if both.restarts else weight + 1, POOLED)
-    with_spread = _with_kept_spread(measurement, before)
-    return Kept(with_spread, how="" if with_spread is measurement else SPREAD)
+    if not is_chance:
+        with_spread = _with_kept_spread(measurement, before)
+        is_kept = with_spread is not measurement
+        return Kept(with_spread, 1, "the spread of the stored restarts is kept beside it" if is_kept else "")
+    kept = _as_stored(measurement, before, weight) if again else _pooled(measurement, before, weight)
+    checkpoints = 1 if kept.restarts else weight if again else weight + 1
+    if kept is measurement:
+        return Kept(measurement, checkpoints)
+    how = "it is one of what is stored, which stays" if again else "chance explains the change, so that both are pooled"
+    of = counted(kept.restarts, "restarts") if kept.restarts else counted(checkpoints, "checkpoints")
+    return Kept(kept, checkpoints, f"{how} ({of})", True)
 
 
 def _pooled(measurement: Measurement, before: StoredItems, weight: int) -> Measurement:
