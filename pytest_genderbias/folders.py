@@ -201,14 +201,14 @@ def _remove_abandoned(path: Path) -> None:
 
 
 @contextmanager
-def locked_file(path: Path, timeout: float = -1, remove: bool = False) -> Iterator[None]:
+def locked_file(path: Path, timeout: float = -1) -> Iterator[None]:
     """Hold a lock, waiting for other processes; a killed process holds none. The folder of the lock's file is created.
+
+    The file is removed afterwards. A process that waits sees that its file is gone, and makes another.
 
     Args:
         path: the lock's file.
         timeout: seconds to wait; for ever by default.
-        remove: remove the file afterwards, for a folder in which nothing should be left. A process that waits sees that
-            its file is gone, and makes another.
 
     Raises:
         OSError: the file cannot be created, or another process held the lock all the time.
@@ -218,9 +218,8 @@ def locked_file(path: Path, timeout: float = -1, remove: bool = False) -> Iterat
     try:
         yield
     finally:
-        if remove:
-            with suppress(OSError):  # Windows removes no open file
-                path.unlink()
+        with suppress(OSError):  # Windows removes no open file
+            path.unlink()
         lock.release()
 
 

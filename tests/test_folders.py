@@ -150,7 +150,7 @@ _COUNT = """
 import sys; from pathlib import Path; from pytest_genderbias.folders import locked_file
 count = Path(sys.argv[1], "count")
 for _ in range(40):
-    with locked_file(Path(sys.argv[1], ".lock"), remove=True):
+    with locked_file(Path(sys.argv[1], ".lock")):
         count.write_text(str(int(count.read_text()) + 1))
 """
 

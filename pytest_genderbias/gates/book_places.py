@@ -174,7 +174,7 @@ def locked(place: Place, patience: float) -> AbstractContextManager[None]:
         OSError: the file cannot be created, or another process held the lock all the time.
         NotImplementedError: the file system has no locks.
     """
-    return locked_file(place, patience, remove=True) if isinstance(place, Path) else _locked(place, patience)
+    return locked_file(place, patience) if isinstance(place, Path) else _locked(place, patience)
 
 
 @lru_cache(maxsize=512)
