@@ -547,8 +547,8 @@ def _headline(
     # The caller has a finding for values that are missing.
     assert new is not None and worse is not None and reference.value is not None
     change = change_in_words(worse)
-    if found is not None:
-        change += _bounds_beside(found.low, found.high, reference.correction)
+    if found is not None and f"{found.low:.3g}" != f"{found.high:.3g}":
+        change += f" (95 %{_for_all(reference.correction)}: {_from_to(found.low, found.high)})"
     figures = " -> ".join(apart(reference.value, new))
     return (
         f"{reference.against}{statistic} {figures}:"
@@ -592,25 +592,21 @@ def _example(measurement: Measurement, reference: Reference, names: Sequence[str
     return ()
 
 
-def _bounds_beside(low: float, high: float, correction: Correction) -> str:
-    """Return the bounds of a worsening beside it, and for how many comparisons they hold together; an empty text where
-    they are one.
-
-    >>> _bounds_beside(0.1, 0.2, Correction()), _bounds_beside(0.1, 0.1, Correction())
-    (' (95 %: 0.1 to 0.2)', '')
-    >>> _bounds_beside(-0.1, 0.2, Correction(5, "gates"))
-    ' (95 % for all 5 gates: 0.1 better to 0.2 worse)'
-    """
-    if f"{low:.3g}" == f"{high:.3g}":
-        return ""
-    return f" (95 %{_for_all(correction)}: {_from_to(low, high)})"
-
-
 def _for_all(correction: Correction) -> str:
+    """Return for how many comparisons bounds hold together; an empty text for one.
+
+    >>> _for_all(Correction()), _for_all(Correction(5, "gates"))
+    ('', ' for all 5 gates')
+    """
     return f" for all {correction.tests:,} {correction.what}" if correction.tests > 1 else ""
 
 
 def _from_to(low: float, high: float) -> str:
+    """Return the bounds of a worsening.
+
+    >>> _from_to(0.1, 0.2), _from_to(-0.1, 0.2)
+    ('0.1 to 0.2', '0.1 better to 0.2 worse')
+    """
     if math.isinf(low) or math.isinf(high):
         least = "no lower bound" if math.isinf(low) else f"{low:.3g}"
         return f"{least} to {'no upper bound' if math.isinf(high) else f'{high:.3g}'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -120,7 +120,15 @@ def _read(path: Path, text: str) -> WordList:
     if name != path.stem:
         raise data.error_at("list", f"'list' is {brief(name)}, expected the file's name {brief(path.stem)}")
     declared = take(data, "attributes", LocatedMap, "the word list", default={})
-    entries = _with_further_forms(_read_body(data)(data, frozenset(declared)), data)
+    present = tuple(key for key in _BODIES if key in data)
+    readers = {("entries",): _entries, ("columns", "rows"): _table, ("groups", "pairs"): _pairs}
+    if present not in readers:
+        raise data.error_at(
+            "",
+            f"expected 'entries', or 'columns' with 'rows', or 'groups' with 'pairs'; "
+            f"got {', '.join(present) or 'none of them'}",
+        )
+    entries = _with_further_forms(readers[present](data, frozenset(declared)), data)
     _refuse_repeats(entries, path)
     return WordList(name, title, source, licence, language, path, entries)
 
@@ -150,18 +158,6 @@ def _with_further_forms(entries: tuple[WordEntry, ...], data: LocatedMap) -> tup
         else entry
         for entry in entries
     )
-
-
-def _read_body(data: LocatedMap) -> Callable[[LocatedMap, frozenset[str]], tuple[WordEntry, ...]]:
-    present = tuple(key for key in _BODIES if key in data)
-    readers = {("entries",): _entries, ("columns", "rows"): _table, ("groups", "pairs"): _pairs}
-    if present not in readers:
-        raise data.error_at(
-            "",
-            f"expected 'entries', or 'columns' with 'rows', or 'groups' with 'pairs'; "
-            f"got {', '.join(present) or 'none of them'}",
-        )
-    return readers[present]
 
 
 def _entries(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...]:

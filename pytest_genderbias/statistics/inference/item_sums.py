@@ -432,10 +432,6 @@ class SumsByStatistic(Mapping[str, ItemSums]):
         """Return what the sums were made of: sums, functions that compute them, and reasons, by statistic."""
         return dict(self._entries)
 
-    def evaluated(self) -> SumsByStatistic:
-        """Return the same with all sums computed."""
-        return SumsByStatistic({name: self.known(name) for name in self._entries})
-
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return everything as arrays of numbers and texts, which need no pickle; equal arrays are stored once."""
         arrays: dict[str, NDArray[np.generic]] = {}
