@@ -26,7 +26,7 @@ from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
-from pytest_genderbias.text.plain_files import as_text, parse_json, read_whole, reason
+from pytest_genderbias.text.plain_files import as_text, open_regular, parse_json, read_whole, reason
 from pytest_genderbias.text.schema import Count, NotNegative, Rule, read_value
 
 SCHEMA = 1
@@ -338,7 +338,11 @@ def _read_packed(book: Place, name: str, entry: BaselineEntry) -> bytes | None:
         return None
     path = items_path(book, name, entry.items_sha256)
     try:
-        packed = read_place(path, MOST_ITEM_BYTES)
+        if isinstance(path, UrlPath):
+            packed = read_place(path, MOST_ITEM_BYTES)
+        else:
+            with open_regular(path) as file:
+                packed = file.read(MOST_ITEM_BYTES + 1)
     except (DataFileError, OSError) as error:
         raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
     if hashlib.sha256(packed).hexdigest() != entry.items_sha256:
