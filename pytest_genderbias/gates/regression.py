@@ -50,7 +50,7 @@ from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval, t_quantile
 from pytest_genderbias.statistics.inference.item_bounds import kish_number, skewness
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, KnownSums, align
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, KnownSums, align, without_number
 from pytest_genderbias.statistics.inference.over_restarts import (
     Prior,
     compare_crossed,
@@ -629,19 +629,6 @@ def _advice(code: str, reference: Reference, settled: str) -> tuple[str, str]:
     if command:
         return "fix the model, or accept what is measured now:", command
     return f"{'make the model more alike' if reference.same else 'fix the model'}, or allow more (margin)", ""
-
-
-def without_number(sums: KnownSums | None) -> str:
-    """Return in words that the items of a statistic give no finite value; an empty text if they do, or if there are
-    none.
-
-    Such items contradict the value that they belong to, and no comparison of them or of the value can be trusted.
-    """
-    try:
-        total = sums.total if isinstance(sums, ItemSums) else 0.0
-    except UndefinedError:
-        return ""
-    return "" if math.isfinite(total) else f"its items give {total}"
 
 
 def is_rounding(measurement: Measurement, reference: Reference, difference: float | None) -> bool:

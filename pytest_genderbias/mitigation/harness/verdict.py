@@ -23,7 +23,6 @@ from pytest_genderbias.gates.judgement import (
     ReductionFacts,
     make_judgement,
 )
-from pytest_genderbias.gates.regression import without_number
 from pytest_genderbias.gates.verdicts import (
     DESTROYED,
     FLOAT_NOISE,
@@ -47,7 +46,7 @@ from pytest_genderbias.mitigation.harness.retraining import compress, new_heads,
 from pytest_genderbias.mitigation.harness.run import Measured, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.inference.item_sums import log_sums
+from pytest_genderbias.statistics.inference.item_sums import log_sums, without_number
 from pytest_genderbias.statistics.inference.paired import Difference, Distance, items_to_decide
 from pytest_genderbias.statistics.inference.reduction import Reduction, SideValues
 from pytest_genderbias.suites.statistic import Statistic

@@ -467,6 +467,19 @@ class SumsByStatistic(Mapping[str, ItemSums]):
         return cls(entries)
 
 
+def without_number(sums: KnownSums | None) -> str:
+    """Return in words that the items of a statistic give no finite value; an empty text if they do, or if there are
+    none.
+
+    Such items contradict the value that they belong to, and no comparison of them or of the value can be trusted.
+    """
+    try:
+        total = sums.total if isinstance(sums, ItemSums) else 0.0
+    except UndefinedError:
+        return ""
+    return "" if math.isfinite(total) else f"its items give {total}"
+
+
 def holds_sums(arrays: Arrays) -> bool:
     """Return whether arrays are those of :meth:`SumsByStatistic.to_arrays`."""
     return _INDEX in arrays
