@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DOORS: Mapping[str, str] = {
     "properties of a measurement": "reports.junit:add_measurement",
     "properties of a verdict": "reports.junit:add_judgement",
-    "summary of a run": "reports.run_summary:RunSummary",
+    "summary of a run": "reports.run_summary:summary_lines",
     "report in words": "reports.run_summary:report_in_words",
     "annotations": "reports.markdown:annotation_lines",
     "summary of a job": "reports.markdown:append_summary",

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -58,10 +59,9 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from pytest_genderbias.errors import GateFailure
-    from pytest_genderbias.gates.comparison import Comparison, Growth, LeftOut
+    from pytest_genderbias.gates.comparison import Comparison, LeftOut
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.plugin.acceptance import Proposals
     from pytest_genderbias.plugin.reported import ReportedOutcome
     from pytest_genderbias.reports.run_report import RunInfo, RunReport
@@ -82,7 +82,6 @@ class Ledger:
         self._measurements: list[Measurement] = []  # each once, at the end
         self._comparisons: list[Comparison] = []
         self._not_compared: list[LeftOut] = []
-        self._growths: list[Growth] = []
         #: Tests that may measure, in the order in which they were collected here. One that measures has its key.
         self._items: list[tuple[pytest.Item, BookKey | None]] = []
         self._sent: list[tuple[str, BookKey | None]] = []  # the same of a worker, by node id
@@ -391,20 +390,29 @@ class Ledger:
 
     def _judge_releases(self) -> None:
         """Fail a run with a model whose bias grew over its suites together; an update accepts it."""
-        if not self._judgements:
+        if not self._judgements or self._settings.update != "no":
             return
         from pytest_genderbias.gates.comparison import growth_of
 
-        self._growths = growth_of(self._judgements)
-        if self._settings.update == "no":
-            for growth in self._growths:
-                if growth.worse:
-                    self._messages.fail(growth.failure)
+        for growth in growth_of(self._judgements):
+            if growth.worse:
+                self._messages.fail(growth.failure)
 
-    def _variances(self) -> list[ValueVariance]:
+    @cached_property
+    def _results(self) -> RunReport:
+        """What the run measured and judged, at its end."""
         from pytest_genderbias.measurement.variance import all_variances
+        from pytest_genderbias.reports.run_report import RunInfo, RunReport
 
-        return all_variances(self._measurements) if self._settings.variance else []
+        return RunReport(
+            RunInfo("", ""),
+            tuple(self._measurements),
+            tuple(self._judgements),
+            tuple(self._comparisons),
+            tuple(self._not_compared),
+            tuple(self._unjudged),
+            tuple(all_variances(self._measurements) if self._settings.variance else ()),
+        )
 
     def _write_outputs(self, session: pytest.Session) -> None:
         """Write the files that flags ask for. One that cannot be written fails the run, and the others are written."""
@@ -421,23 +429,17 @@ class Ledger:
 
     def _make_report(self, session: pytest.Session) -> RunReport:
         from pytest_genderbias.reports.picture import Picture
-        from pytest_genderbias.reports.run_report import RunReport
 
         drawn: list[object] = []
         for picture in chain.from_iterable(one.pictures for one in self._reported.values()):
             if picture not in drawn:
                 drawn.append(picture)
         seconds = time.perf_counter() - self._start
-        report = RunReport(
-            run_info(self._config, int(session.exitstatus), seconds),
-            tuple(self._measurements),
-            tuple(self._judgements),
-            tuple(self._comparisons),
-            tuple(self._not_compared),
-            tuple(self._unjudged),
-            tuple(self._variances()),
-            tuple(map(Picture.from_dict, drawn)),
-            tuple(self._messages.failures),
+        report = replace(
+            self._results,
+            run=run_info(self._config, int(session.exitstatus), seconds),
+            pictures=tuple(map(Picture.from_dict, drawn)),
+            failures=tuple(self._messages.failures),
             tests=tuple(one.finished for one in self._reported.values() if one.finished is not None),
             selections=self._selections(),
         )
@@ -461,21 +463,18 @@ class Ledger:
             terminalreporter.write_line(annotation)  # a command to the CI service, escaped by its rules
         if not (self._measurements or self._judgements or self._messages.lines or self._unjudged or self._broken):
             return
-        summary = door("summary of a run")(
-            self._measurements,
-            self._judgements,
-            self._unjudged,
+        terminalreporter.write_sep("=", "bias")
+        lines = door("summary of a run")(
+            self._results,
+            terminal_width(self._config),
+            max(0, self._config.get_verbosity()),
             self._messages.lines,
-            self._comparisons if self._settings.compare else None,
-            self._not_compared,
-            self._variances() if self._settings.variance else None,
             len(self._broken),
             write_gates_command(self._config),
-            self._growths,
+            compare=self._settings.compare,
+            variance=self._settings.variance,
         )
-        terminalreporter.write_sep("=", "bias")
-        detail = max(0, self._config.get_verbosity())
-        for text, markup in summary.lines(terminal_width(self._config), detail):
+        for text, markup in lines:
             show(terminalreporter, text, markup)
         count_failures(self._messages.failures, terminalreporter)
 

@@ -168,7 +168,7 @@ def _statement(report: RunReport, folder: Path) -> dict[str, object]:
     outcomes = [(one.test, one.outcome) for one in report.judgements] + [(t.test, FAILED) for t in broken_tests(report)]
     for test, outcome in outcomes:
         tests[outcome if outcome in tests else "warned"].append(test)
-    verdict = run_verdict(report).outcome
+    _, verdict = run_verdict(report)
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [_described(folder / MANIFEST)],
@@ -334,7 +334,7 @@ def _readme(report: RunReport) -> Mapping[str, object]:
     return {
         "suites": len({measurement.suite for measurement in report.measurements}),
         "models": ", ".join(f"{model.name} ({model.spec})"[:200] for model in report.run.models),
-        "verdict": run_verdict(report).text,
+        "verdict": run_verdict(report)[0],
         "failed": sum(settled.outcome == FAILED for settled in report.judgements),
         "parts": parts_of(report),
     }

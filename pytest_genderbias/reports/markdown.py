@@ -78,8 +78,8 @@ def summary_text(report: RunReport) -> str:
 
 def _head(report: RunReport) -> Iterator[str]:
     """Yield the verdict, what it is of, and the age of the baselines."""
-    verdict = run_verdict(report)
-    yield f"## {_MARKS.get(verdict.outcome, '')} Bias: {verdict.text}".replace("  ", " ")
+    verdict, outcome = run_verdict(report)
+    yield f"## {_MARKS.get(outcome, '')} Bias: {verdict}".replace("  ", " ")
     yield ""
     counts = Counter(settled.in_words for settled in report.judgements)
     counts.update({"not judged": len(report.not_judged)} if report.not_judged else {})
@@ -137,7 +137,7 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
 
 def _other_tables(report: RunReport) -> Iterator[tuple[str, str]]:
     """Yield the tables of mitigations, compared models and sources of variance, folded."""
-    for table in run_tables(report.judgements, report.comparisons, (), report.variances):
+    for table in run_tables(report):
         if table.rows:
             rows = ([_cell(text) for text in row] for row in table.rows)
             yield table.title, _details(table.title, _table(table.headers, rows))

@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.gates.verdicts import (
@@ -32,110 +31,91 @@ from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, 
 from pytest_genderbias.text.printable import counted, format_number
 
 if TYPE_CHECKING:
-    from pytest_genderbias.gates.comparison import Comparison, Growth, LeftOut
     from pytest_genderbias.gates.judgement import Judgement
-    from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.reports.run_report import RunReport
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full
 
 
-@dataclass(frozen=True)
-class RunSummary:
-    """The results of a run as its terminal shows them at the end.
+def summary_lines(
+    report: RunReport,
+    width: int,
+    detail: int = 0,
+    messages: Sequence[Line] = (),
+    broken: int = 0,
+    next: str = "",
+    **asked: bool,
+) -> Iterator[Line]:
+    """Yield each text of the summary of a run with its markup.
 
-    Attributes:
-        unjudged: tests that did not judge.
+    Args:
+        report: what was measured and judged. When and with what is not shown.
+        width: columns of the terminal.
+        detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
         messages: lines with their markup.
-        comparisons: between models; ``None`` if the run compares none.
-        not_compared: suites that could not be compared.
-        variances: sources of variance; ``None`` if the run shows none.
-        failed: tests that failed without a verdict that failed them.
+        broken: number of tests that failed without a verdict that failed them.
         next: the command that writes gates from what was measured; empty if the run writes them.
-        growths: how much the bias of each model grew over its suites together.
+        asked: as in :func:`~pytest_genderbias.reports.run_tables.run_tables`.
     """
+    from pytest_genderbias.gates.comparison import growth_of
 
-    measurements: Sequence[Measurement]
-    judgements: Sequence[Judgement]
-    unjudged: Sequence[NotJudged]
-    messages: Sequence[tuple[str, str]]
-    comparisons: Sequence[Comparison] | None = None
-    not_compared: Sequence[LeftOut] = ()
-    variances: Sequence[ValueVariance] | None = None
-    failed: int = 0
-    next: str = ""
-    growths: Sequence[Growth] = ()
+    for growth in growth_of(report.judgements):
+        yield (
+            wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    "),
+            "red bold" if growth.worse else "bold",
+        )
+    yield from overview(report.measurements, report.judgements, width, detail)
+    for table in run_tables(report, **asked):
+        if table.kind != "mitigations":
+            yield table.title if table.kind == "grid" else "", ""
+        lines = rows_or_blocks(table.headers, table.rows, table.heads, width, "verdict")
+        yield from ((line, "") for line in lines if table.rows)
+        yield from ((wrapped(text, width, "    "), "") for text in table.notes)
+    if report.not_judged:
+        yield from _unjudged(report.not_judged, width, detail)
+    for text, markup in (*_remarks(report.judgements), *messages):
+        yield wrapped(text, width, "    "), markup
+    has_figures = any(measurement.values[measurement.main] is not None for measurement in report.measurements)
+    if next and has_figures and not report.judgements and not broken:
+        yield f"{note('next', 'write gates from what was measured:', width)}\n{note('', next, _UNBROKEN)}", ""
+    if verdict := _verdict(report, broken):
+        has_failed = broken or any(settled.failed for settled in report.judgements)
+        yield wrapped(f"bias  {verdict}", width, "      "), "red bold" if has_failed else "bold"
 
-    def lines(self, width: int, detail: int) -> Iterator[Line]:
-        """Yield each text of the summary of a run with its markup.
 
-        Args:
-            width: columns of the terminal.
-            detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
-        """
-        for growth in self.growths:
-            yield (
-                wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    "),
-                "red bold" if growth.worse else "bold",
-            )
-        yield from overview(self.measurements, self.judgements, width, detail)
-        yield from self._other_tables(width)
-        if self.unjudged:
-            yield from _unjudged(self.unjudged, width, detail)
-        for text, markup in self._remarks():
-            yield wrapped(text, width, "    "), markup
-        has_figures = any(measurement.values[measurement.main] is not None for measurement in self.measurements)
-        if self.next and has_figures and not self.judgements and not self.failed:
-            yield f"{note('next', 'write gates from what was measured:', width)}\n{note('', self.next, _UNBROKEN)}", ""
-        if verdict := self._verdict():
-            has_failed = self.failed or any(settled.failed for settled in self.judgements)
-            yield wrapped(f"bias  {verdict}", width, "      "), "red bold" if has_failed else "bold"
+def _remarks(judgements: Sequence[Judgement]) -> Iterator[Line]:
+    """Yield accepted values, the age of baselines, and which to refresh."""
+    for line in _accepted(judgements):
+        yield line, "yellow"
+    for line in baseline_history(judgements, datetime.date.today()):
+        yield line, ""
+    if better := sum(settled.code == BETTER for settled in judgements):
+        what = (
+            "1 gate is better than its baseline" if better == 1 else f"{better:,} gates are better than their baselines"
+        )
+        yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
 
-    def _other_tables(self, width: int) -> Iterator[Line]:
-        """Yield the tables of mitigations, comparisons and variances, each with what is said below it."""
-        for table in run_tables(self.judgements, self.comparisons, self.not_compared, self.variances):
-            if table.kind != "mitigations":
-                yield table.title if table.kind == "grid" else "", ""
-            lines = rows_or_blocks(table.headers, table.rows, table.heads, width, "verdict")
-            yield from ((line, "") for line in lines if table.rows)
-            yield from ((wrapped(text, width, "    "), "") for text in table.notes)
 
-    def _remarks(self) -> Iterator[Line]:
-        """Yield accepted values, the age of baselines, which to refresh, and messages of the run."""
-        for line in _accepted(self.judgements):
-            yield line, "yellow"
-        for line in baseline_history(self.judgements, datetime.date.today()):
-            yield line, ""
-        if better := sum(settled.code == BETTER for settled in self.judgements):
-            what = (
-                "1 gate is better than its baseline"
-                if better == 1
-                else f"{better:,} gates are better than their baselines"
-            )
-            yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
-        yield from self.messages
-
-    def _verdict(self) -> str:
-        """Return the last line: how many gates have which verdict, what was measured without one, what did not run."""
-        counts = Counter(map(_in_a_word, sorted(self.judgements, key=_severity)))
-        parts = [f"{count} {what}" for what, count in counts.items()]
-        if self.failed:
-            parts.insert(0, f"{self.failed} failed without a verdict")
-        subjects = {(measurement.model, measurement.suite) for measurement in self.measurements}
-        gated = {(settled.model, settled.suite) for settled in self.judgements}
-        if not self.judgements and subjects:
-            certain = "" if self.failed else ": nothing here can fail yet"
-            parts.append(f"{len(subjects)} measured, 0 gated{certain}")
-        elif rest := len(subjects - gated):
-            parts.append(f"{rest} measured without a gate")
-        kinds = Counter(test.why for test in self.unjudged)
-        if idle := kinds[NO_DATA] + kinds[INAPPLICABLE]:
-            parts.append(f"{idle} not run")
-        if others := kinds[OTHER_MODELS] + kinds[NO_MODEL]:
-            parts.append(f"{others} not judged")
-        return " · ".join(parts)
+def _verdict(report: RunReport, broken: int) -> str:
+    """Return the last line: how many gates have which verdict, what was measured without one, what did not run."""
+    counts = Counter(map(_in_a_word, sorted(report.judgements, key=_severity)))
+    parts = [f"{count} {what}" for what, count in counts.items()]
+    if broken:
+        parts.insert(0, f"{broken} failed without a verdict")
+    subjects = {(measurement.model, measurement.suite) for measurement in report.measurements}
+    gated = {(settled.model, settled.suite) for settled in report.judgements}
+    if not report.judgements and subjects:
+        certain = "" if broken else ": nothing here can fail yet"
+        parts.append(f"{len(subjects)} measured, 0 gated{certain}")
+    elif rest := len(subjects - gated):
+        parts.append(f"{rest} measured without a gate")
+    kinds = Counter(test.why for test in report.not_judged)
+    if idle := kinds[NO_DATA] + kinds[INAPPLICABLE]:
+        parts.append(f"{idle} not run")
+    if others := kinds[OTHER_MODELS] + kinds[NO_MODEL]:
+        parts.append(f"{others} not judged")
+    return " · ".join(parts)
 
 
 def _unjudged(tests: Sequence[NotJudged], width: int, detail: int) -> Iterator[Line]:
@@ -204,22 +184,9 @@ _FAILED = 1
 OTHER = "other"
 
 
-@dataclass(frozen=True)
-class RunVerdict:
-    """The verdict on a whole run: a text that begins in lower case, and ``failed``, ``passed`` or ``other``."""
-
-    text: str
-    outcome: str
-
-    @property
-    def headline(self) -> str:
-        """The text as a heading."""
-        return self.text[:1].upper() + self.text[1:]
-
-
-def run_verdict(report: RunReport) -> RunVerdict:
-    """Return the verdict on a run: what failed, or how many gates passed. A run that pytest ended as failed never
-    passes here.
+def run_verdict(report: RunReport) -> tuple[str, str]:
+    """Return the verdict on a run, what failed or how many gates passed: a text that begins in lower case, and
+    ``failed``, ``passed`` or ``other``. A run that pytest ended as failed never passes here.
     """
     gates, errors = report.judgements, broken_tests(report)
     counts = Counter(settled.outcome for settled in gates)
@@ -230,18 +197,18 @@ def run_verdict(report: RunReport) -> RunVerdict:
         parts += [f"{counted(len(errors), 'tests')} failed without a verdict"] if errors else []
         parts += [f"{counted(len(report.failures), 'failures')} beside the tests"] if report.failures else []
         parts += ["the run was cut short"] if cut_short else []
-        return RunVerdict(", ".join(parts), FAILED)
+        return ", ".join(parts), FAILED
     if report.run.exit_status == _FAILED:  # of another test, or of a worker that died with its test
         what = f"none {of_gates} failed, but" if gates else "no gate was judged, and"
-        return RunVerdict(f"{what} another test of the run failed", FAILED)
+        return f"{what} another test of the run failed", FAILED
     if gates and counts[PASSED] == len(gates):
-        return RunVerdict(f"{'the gate' if len(gates) == 1 else f'all {len(gates):,} gates'} passed", PASSED)
+        return f"{'the gate' if len(gates) == 1 else f'all {len(gates):,} gates'} passed", PASSED
     if gates:
         expected = len(gates) - counts[PASSED]
-        return RunVerdict(f"{counts[PASSED]:,} {of_gates} passed, {expected:,} failed as expected", OTHER)
+        return f"{counts[PASSED]:,} {of_gates} passed, {expected:,} failed as expected", OTHER
     if subjects := {(one.suite, one.model) for one in report.measurements}:
-        return RunVerdict(f"{len(subjects):,} measured, 0 gated: nothing here can fail yet", OTHER)
-    return RunVerdict("nothing was measured", OTHER)
+        return f"{len(subjects):,} measured, 0 gated: nothing here can fail yet", OTHER
+    return "nothing was measured", OTHER
 
 
 def broken_tests(report: RunReport) -> list[FinishedTest]:
@@ -268,8 +235,6 @@ def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[
         width: columns of the terminal.
         detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
     """
-    from pytest_genderbias.gates.comparison import growth_of
-
     names = ", ".join(model.name for model in report.run.models)
     yield paragraph(f"run of {report.run.date}" + (f" on {names}" if names else ""), width)
     for settled in report.judgements:
@@ -280,15 +245,5 @@ def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[
     for test in broken:
         yield f"\n{test.test} failed without a verdict: {test.text}"
     yield ""
-    summary = RunSummary(
-        report.measurements,
-        report.judgements,
-        report.not_judged,
-        [(text, "") for text in report.failures],
-        report.comparisons or None,
-        report.not_compared,
-        report.variances or None,
-        failed=len(broken),
-        growths=growth_of(report.judgements),
-    )
-    yield from (text for text, _ in summary.lines(width, detail))
+    messages = [(text, "") for text in report.failures]
+    yield from (text for text, _ in summary_lines(report, width, detail, messages, len(broken)))

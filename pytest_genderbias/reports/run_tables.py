@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.comparison import Comparison, LeftOut
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.variance import ValueVariance
+    from pytest_genderbias.reports.run_report import RunReport
 
 COMPARED = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)",
@@ -164,20 +165,20 @@ class RunTable:
     notes: Sequence[str] = ()
 
 
-def run_tables(
-    judgements: Sequence[Judgement],
-    comparisons: Sequence[Comparison] | None,
-    not_compared: Sequence[LeftOut],
-    variances: Sequence[ValueVariance] | None,
-) -> Iterator[RunTable]:
+def run_tables(report: RunReport, compare: bool = False, variance: bool = False) -> Iterator[RunTable]:
     """Yield the tables that a run has beside those of its gates and suites; one without rows says in notes why.
 
     A grid that a mitigation was chosen from has one table for all of its judgements.
+
+    Args:
+        report: of the run.
+        compare: whether the run was asked to compare models, so that it has this table in any case.
+        variance: the same of sources of variance.
     """
-    if any(judgement.of_reduction is not None for judgement in judgements):
-        yield RunTable("mitigations", "Mitigations", *reduction_rows(judgements))
+    if any(judgement.of_reduction is not None for judgement in report.judgements):
+        yield RunTable("mitigations", "Mitigations", *reduction_rows(report.judgements))
     grids: dict[str, RunTable] = {}
-    for judgement in judgements:
+    for judgement in report.judgements:
         if judgement.of_reduction is not None and (tried := judgement.of_reduction.grid) is not None:
             from pytest_genderbias.gates.choice import TriedGrid
 
@@ -185,14 +186,14 @@ def run_tables(
             table = RunTable("grid", f"Grid of {judgement.model}", *grid.rows(), 1, [f"Judged is {grid.in_words()}."])
             grids.setdefault(repr((judgement.model, tried)), table)
     yield from grids.values()
-    if comparisons is not None or not_compared:
-        rows = [comparison_cells(comparison) for comparison in comparisons or ()]
+    if compare or report.comparisons or report.not_compared:
+        rows = [comparison_cells(comparison) for comparison in report.comparisons]
         none = [] if rows else ["--bias-compare: no suite was measured on two models"]
-        notes = [*none, *comparison_notes(comparisons or (), not_compared)]
+        notes = [*none, *comparison_notes(report.comparisons, report.not_compared)]
         yield RunTable("comparisons", "Models compared", COMPARED, rows, notes=notes)
-    if variances is not None:
-        notes = variance_notes(variances)
-        yield RunTable("variances", "Sources of variance", VARIANCES, variance_rows(variances), notes=notes)
+    if variance or report.variances:
+        notes = variance_notes(report.variances)
+        yield RunTable("variances", "Sources of variance", VARIANCES, variance_rows(report.variances), notes=notes)
 
 
 # What a run says of its baselines.

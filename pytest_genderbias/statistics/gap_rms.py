@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.intervals import Bounds, Columns, FloatArray, Interval, Parameters
@@ -476,6 +475,8 @@ def _on_curve(roots: FloatArray, change: FloatArray) -> FloatArray:
 
 def _upper_tail(z: FloatArray, skewness: FloatArray) -> FloatArray:
     """Return P(Z >= z) of a shifted gamma variable with mean 0, variance 1 and this skewness."""
+    from scipy.special import gammainc, gammaincc
+
     shape = 4 / np.square(np.maximum(np.abs(skewness), 1e-3))
     at = np.maximum(np.where(skewness < 0, -z, z) * np.sqrt(shape) + shape, 0.0)
-    return np.where(skewness < 0, special.gammainc(shape, at), special.gammaincc(shape, at))
+    return np.where(skewness < 0, gammainc(shape, at), gammaincc(shape, at))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.intervals import FloatArray, IntArray, exact_bounds
@@ -193,10 +192,12 @@ def ratio_bounds(
         >>> [float(bound.round(3)) for bound in ratio_bounds(3, 10, 6, 10)]
         [0.057, 3.031]
     """
+    from scipy.special import ndtri
+
     x, n, y, m = np.broadcast_arrays(
         *(np.asarray(counts, dtype=np.float64) for counts in (hits, persons, other_hits, other_persons))
     )
-    reach = float(-special.ndtri(tail))
+    reach = float(-ndtri(tail))
     low = np.where(x == 0, 0.0, np.exp(_crossing(x, n, y, m, reach)))
     high = np.where(y == 0, np.inf, np.exp(_crossing(x, n, y, m, -reach)))
     few = np.minimum.reduce([x, n - x, y, m - y]) < _FEW

@@ -10,7 +10,8 @@ from support.wide_suites import gates
 
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.plugin.workers import _OF_FILES
-from pytest_genderbias.reports.run_summary import RunSummary
+from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.run_summary import summary_lines
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.columns import columns_of
 
@@ -102,10 +103,9 @@ def test_gates_are_proposed_only_where_a_suite_has_its_figure() -> None:
         )
 
     def shown(*values: float | None) -> str:
-        summary = RunSummary(
-            [measured(value) for value in values], [], [], [], next="genderbias report run.json --to f"
-        )
-        return "\n".join(text for text, _ in summary.lines(100, 0))
+        report = RunReport(RunInfo("", ""), tuple(map(measured, values)))
+        lines = summary_lines(report, 100, next="genderbias report run.json --to f")
+        return "\n".join(text for text, _ in lines)
 
     assert "write gates from what was measured" not in shown(None)
     assert "write gates from what was measured" in shown(0.5)

@@ -117,8 +117,7 @@ def _tables(
             " same scores."
         )
         yield "overview", (make_overview(report.measurements, suite_ids), [lead], ())
-    known = (report.comparisons or None, report.not_compared, report.variances or None)
-    for one in run_tables(report.judgements, *known):
+    for one in run_tables(report):
         if one.kind in _TITLES:
             yield one.kind, (_table(one.kind, one.headers, one.rows) if one.rows else None, (), one.notes)
 
@@ -385,7 +384,7 @@ def make_page(report: RunReport) -> Part:
     names = sorted({one.suite for one in report.measurements})
     suite_ids = {name: f"suite-{number}" for number, name in enumerate(names, 1)}
     texts = [(settled, make_text(number, settled)) for number, settled in in_order(report.judgements)]
-    gates, verdict, run = make_gate_table(report, suite_ids), run_verdict(report), report.run
+    gates, (verdict, outcome), run = make_gate_table(report, suite_ids), run_verdict(report), report.run
     trouble = [make_broken_text(number, test) for number, test in enumerate(broken_tests(report), 1)]
     trouble += [text for settled, text in texts if outcome_of(settled) == FAILED]
     figures = draw_figures(report.pictures)
@@ -395,8 +394,8 @@ def make_page(report: RunReport) -> Part:
     contents += [("failures", "What failed")] if trouble else []
     contents += [(str(part["id"]), str(part["title"])) for part in (*tables, not_judged) if part is not None]
     return {
-        "headline": verdict.headline,
-        "outcome": verdict.outcome,
+        "headline": verdict[:1].upper() + verdict[1:],
+        "outcome": outcome,
         "facts": list(_facts(report)),
         "failures": report.failures,
         "contents": [*contents, ("run", "The run")],
