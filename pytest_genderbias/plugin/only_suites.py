@@ -16,7 +16,7 @@ from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.session import runner_of
 from pytest_genderbias.text.printable import format_duration
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def _expected(config: pytest.Config, spec: ModelSpec) -> Iterator[tuple[int, int
     from pytest_genderbias.measurement.fit import work_of
     from pytest_genderbias.suites.query import TextVectors
 
-    settings, session = config.stash[SETTINGS], bias_session(config)
-    size = _size(session.runner.models.source(spec).config)
+    settings, runner = config.stash[SETTINGS], runner_of(config)
+    size = _size(runner.models.source(spec).config)
     for name in settings.suites:
         try:
-            main = next(iter(session.runner.plan(session.runner.suites(name), spec).questions.values()))
+            main = next(iter(runner.plan(runner.suites(name), spec).questions.values()))
         except BiasError:  # it does not fit, and its test says so
             continue
         total = 0 if main.cases is None else main.cases.n_cases

@@ -29,41 +29,44 @@ if TYPE_CHECKING:
     Limits = tuple[tuple[str, Limit], ...]
 
 
-class BiasSession:
-    """Measurements and mitigations of one pytest run, with its settings."""
+_RUNNER: pytest.StashKey[Runner] = pytest.StashKey()
+_MITIGATIONS = pytest.StashKey[Any]()
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._of_steps = TerminalProgress(config, "steps")
+
+def runner_of(config: pytest.Config) -> Runner:
+    """Return the runner of a run, made on first use."""
+    if _RUNNER not in config.stash:
         settings = config.stash[SETTINGS]
         executor = make_executor(settings.executor, settings.ray, settings.workers, config)
-        self.runner = make_runner(settings, TerminalProgress(config), executor)
-
-    def measure(
-        self, spec: ModelSpec, suite: Suite, settings: Mapping[str, object], limits: Limits = ()
-    ) -> Measurement:
-        """Measure a suite, or return the earlier measurement; scoring stops once all limits are decided."""
-        until = None
-        if limits:
-            from pytest_genderbias.gates.limits import decided_by
-
-            until = decided_by(limits, suite.statistics)
-        return self.runner.measure(suite, spec, settings, until)
-
-    @property
-    def mitigations(self) -> Any:
-        """The :class:`~pytest_genderbias.mitigation.harness.file.MitigationRunner` of the run."""
-        return door("mitigations of a run")(self.runner, runs_folder(self._config), self._of_steps)
+        config.stash[_RUNNER] = make_runner(settings, TerminalProgress(config), executor)
+    return config.stash[_RUNNER]
 
 
-SESSION = pytest.StashKey[BiasSession]()
+def mitigations_of(config: pytest.Config) -> Any:
+    """Return the :class:`~pytest_genderbias.mitigation.harness.file.MitigationRunner` of a run, made on first use.
+
+    A temporary folder for its models is then made, too, readable by its owner only.
+    """
+    if _MITIGATIONS not in config.stash:
+        folder = config.stash[SETTINGS].runs
+        if folder is None:
+            folder = config.stash[TEMPORARY]
+            folder.mkdir(mode=0o700, exist_ok=True)
+        progress = TerminalProgress(config, "steps")
+        config.stash[_MITIGATIONS] = door("mitigations of a run")(runner_of(config), folder, progress)
+    return config.stash[_MITIGATIONS]
 
 
-def bias_session(config: pytest.Config) -> BiasSession:
-    """Return the session of the run, created on first use."""
-    if SESSION not in config.stash:
-        config.stash[SESSION] = BiasSession(config)
-    return config.stash[SESSION]
+def measure_suite(
+    config: pytest.Config, spec: ModelSpec, suite: Suite, settings: Mapping[str, object], limits: Limits = ()
+) -> Measurement:
+    """Measure a suite, or return the earlier measurement; scoring stops once all limits are decided."""
+    until = None
+    if limits:
+        from pytest_genderbias.gates.limits import decided_by
+
+        until = decided_by(limits, suite.statistics)
+    return runner_of(config).measure(suite, spec, settings, until)
 
 
 def make_runner(run: Settings, progress: TerminalProgress | None, executor: Executor | None = None) -> Runner:
@@ -122,13 +125,3 @@ def choose_temporary(config: pytest.Config) -> None:
     config.stash[TEMPORARY] = folder
     if not sent:
         config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
-
-
-def runs_folder(config: pytest.Config) -> Path:
-    """Return the folder of trained models. A temporary one is created on first use, readable by its owner only."""
-    runs = config.stash[SETTINGS].runs
-    if runs is not None:
-        return runs
-    folder = config.stash[TEMPORARY]
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder

@@ -24,7 +24,7 @@ from pytest_genderbias.plugin.options import (
     taken_for_test_path,
 )
 from pytest_genderbias.plugin.progress import WorkersOnOneLine
-from pytest_genderbias.plugin.session import RUNS, TEMPORARY, bias_session, choose_temporary
+from pytest_genderbias.plugin.session import RUNS, TEMPORARY, choose_temporary, measure_suite, mitigations_of, runner_of
 from pytest_genderbias.plugin.unjudged import GateKeeper, not_applicable, require_model
 from pytest_genderbias.plugin.workers import WorkerNode, is_worker, send_to_worker
 
@@ -128,7 +128,7 @@ class Work:
 
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         try:
-            for line in bias_session(self._config).runner.expect_replies(expected_of(session.items)):
+            for line in runner_of(self._config).expect_replies(expected_of(session.items)):
                 if reporter is not None:
                     reporter.write_line(printable(f"bias: {line}"))
         except SettingError as error:
@@ -171,13 +171,13 @@ class Work:
         """Load the model under test."""
         item = outcomes.measuring_item(self._config)
         try:
-            return bias_session(self._config).runner.models.model(require_model(item))
+            return runner_of(self._config).models.model(require_model(item))
         except BiasError as error:
             raise error.with_traceback(None) from error.__cause__  # the way to it says nothing to who wrote the test
 
     def bias_suite(self) -> Callable[[str], Suite]:
         """Return what loads a suite."""
-        return bias_session(self._config).runner.suites
+        return runner_of(self._config).suites
 
     def bias_measure(self, shared: bool) -> Callable[..., Measurement]:
         """Return what measures a suite on the model under test; ``shared``: in a fixture of several tests."""
@@ -186,14 +186,14 @@ class Work:
             suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
         ) -> Measurement:
             __tracebackhide__ = True
-            item, session = outcomes.measuring_item(self._config, shared), bias_session(self._config)
+            item = outcomes.measuring_item(self._config, shared)
             spec = require_model(item)
             try:
-                loaded = session.runner.suites(suite) if isinstance(suite, str) else suite
+                loaded = self.bias_suite()(suite) if isinstance(suite, str) else suite
                 limits = (
                     until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
                 )
-                measurement = session.measure(spec, loaded, settings, tuple(limits.items()))
+                measurement = measure_suite(self._config, spec, loaded, settings, tuple(limits.items()))
             except NotApplicableError as error:
                 not_applicable(item, error)
             except BiasError as error:
@@ -210,7 +210,7 @@ class Work:
             __tracebackhide__ = True
             item = outcomes.measuring_item(self._config)
             try:
-                return bias_session(self._config).mitigations.mitigate(
+                return mitigations_of(self._config).mitigate(
                     require_model(item), method, recipe, data=self._settings.data, **settings
                 )
             except NotApplicableError as error:

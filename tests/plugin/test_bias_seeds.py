@@ -8,7 +8,7 @@ import pytest
 from support.small_projects import model
 from support.wide_suites import gates, judge, stored_book
 
-from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.session import runner_of
 from pytest_genderbias.suites.suite import load_suite
 
 
@@ -29,7 +29,7 @@ def test_seeds_where_nothing_is_trained(wide_project: pytest.Pytester) -> None:
 
 def test_the_flag_leaves_an_option_alone_that_is_of_texts(wide_project: pytest.Pytester) -> None:
     """``seeds`` of a corpus are generated texts; of a probe they are its restarts."""
-    runner = bias_session(wide_project.parseconfigure("--bias-seeds=5")).runner
+    runner = runner_of(wide_project.parseconfigure("--bias-seeds=5"))
     assert runner._request(load_suite("probe-compression"), {}).options["seeds"] == 5
     assert runner._request(load_suite("probe-compression"), {"seeds": 7}).options["seeds"] == 7
     assert "seeds" not in runner._request(load_suite("corpus-cooccurrence"), {}).options

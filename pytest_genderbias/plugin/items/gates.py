@@ -19,7 +19,7 @@ from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.items.bias_item import BiasItem
 from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.session import mitigations_of, runner_of
 from pytest_genderbias.plugin.unjudged import cannot_judge, for_other_models, judging, without_model
 from pytest_genderbias.plugin.unread_gates import collected_gate_files
 from pytest_genderbias.text.schema import LocatedMap
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def gate_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item]:
     """Return a test for each gate and model."""
     specs = {spec.name: spec for spec in file.config.stash[SETTINGS].models}
-    gates = read_gates(data, bias_session(file.config).runner.suites)
+    gates = read_gates(data, runner_of(file.config).suites)
     for plan in plan_gates(gates, list(specs)):
         spec = None if plan.model is None else specs[plan.model]
         yield GateItem.from_parent(file, name=plan.name, plan=plan, spec=spec)
@@ -115,7 +115,7 @@ class GateItem(ComparedItem):
         restarts = [stored[name].settings.get("restarts") for name in self.plan.entries if name in stored]
         others = {key: value for key, value in self.gate.settings.items() if key != "seeds"}
         of_restarts = bool(restarts) and all(restarts)
-        return of_restarts and not bias_session(self.config).runner.plan(self.gate.suite, self.spec, others).trains
+        return of_restarts and not runner_of(self.config).plan(self.gate.suite, self.spec, others).trains
 
     def _compare(self, measurement: Measurement, against: str) -> Judgement:
         if self.reference is None:
@@ -129,7 +129,7 @@ def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item
     """Return a test for each reduction and model."""
     settings = file.config.stash[SETTINGS]
     specs = {spec.name: spec for spec in settings.models}
-    suites = bias_session(file.config).runner.suites
+    suites = runner_of(file.config).suites
     for name, reduction, model in door("reductions on models")(data, settings.data, suites, list(specs)):
         yield ReductionItem.from_parent(file, name=name, reduction=reduction, spec=specs.get(model))
 
@@ -161,7 +161,7 @@ class ReductionItem(BiasItem):
                 without_model(self)
             for_other_models(self, self.reduction.why_idle(names))
         with judging(self):
-            judgement = self.reduction.judge(self.spec, bias_session(self.config).mitigations)
+            judgement = self.reduction.judge(self.spec, mitigations_of(self.config))
         settle(judgement)
 
 

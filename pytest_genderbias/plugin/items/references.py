@@ -12,7 +12,7 @@ from pytest_genderbias.errors import BiasError, NotApplicableError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.bias_item import BiasItem
-from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.session import measure_suite, runner_of
 from pytest_genderbias.plugin.unjudged import cannot_judge, judging
 from pytest_genderbias.plugin.workers import is_worker
 
@@ -71,8 +71,8 @@ def measure_references(item: ComparedItem) -> None:
     pending.sort(key=lambda pair: pair[0].name)
     for reference, other in pending:
         prepared.add(other)
-        with bias_session(item.config).runner.models.unreported():
-            bias_session(item.config).measure(reference, *other.expected())
+        with runner_of(item.config).models.unreported():
+            measure_suite(item.config, reference, *other.expected())
 
 
 def expected_of(items: Iterable[pytest.Item]) -> list[tuple[Suite, ModelSpec, Mapping[str, object]]]:
@@ -93,7 +93,7 @@ def expected_of(items: Iterable[pytest.Item]) -> list[tuple[Suite, ModelSpec, Ma
 def measure_for(item: ComparedItem, spec: ModelSpec) -> Measurement:
     """Return and report the measurement of a test on its model; fail or skip the test if the suite does not apply."""
     with judging(item):
-        measurement = bias_session(item.config).measure(spec, *item.expected())
+        measurement = measure_suite(item.config, spec, *item.expected())
     outcomes.record_measurement(item, measurement)
     return measurement
 
@@ -103,7 +103,7 @@ def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
     model.
     """
     try:
-        measurement = bias_session(item.config).measure(reference, *item.expected())
+        measurement = measure_suite(item.config, reference, *item.expected())
     except NotApplicableError as error:
         cannot_judge(item, f"not compared with {reference.name}: {error}")
     outcomes.record_measurement(item, measurement)

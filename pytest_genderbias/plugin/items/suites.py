@@ -12,7 +12,7 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.session import runner_of
 from pytest_genderbias.plugin.unjudged import judging, without_model
 from pytest_genderbias.text import packaged
 
@@ -89,7 +89,7 @@ class SuiteItem(ComparedItem):
         spec, settings = self.spec or without_model(self), self.config.stash[SETTINGS]
         if self._stands_for_all and not self._is_stored and self._loaded().language != "en":
             with judging(self):
-                bias_session(self.config).runner.refuse_unread(self._loaded(), self.reference or spec)
+                runner_of(self.config).refuse_unread(self._loaded(), self.reference or spec)
         measure_references(self)
         measurement = measure_for(self, spec)
         judges_nothing = settings.update == "no" and self.reference is None
@@ -135,14 +135,14 @@ class SuiteItem(ComparedItem):
         return self._loaded(), outcomes.stored_sample(self, self.spec, [self._loaded().name]), ()
 
     def _loaded(self) -> Suite:
-        return bias_session(self.config).runner.suites(self.suite)
+        return runner_of(self.config).suites(self.suite)
 
 
 def suite_items(session: pytest.Session) -> list[pytest.Item]:
     """Return the tests of ``--bias-suite``; a wrong suite file is a usage error."""
     for name in session.config.stash[SETTINGS].suites:
         try:
-            bias_session(session.config).runner.suites(name)
+            runner_of(session.config).suites(name)
         except BiasError as error:
             raise pytest.UsageError(f"--bias-suite: {error}") from None
     collector = SuiteCollector.from_parent(session, name="genderbias", nodeid="genderbias")
