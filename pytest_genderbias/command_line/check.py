@@ -18,7 +18,7 @@ from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec, path_spec
 from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.signs import ENDINGS
+from pytest_genderbias.plugin.flags import ENDINGS
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.suites.ask import ENGLISH, Asking, read_asking
 from pytest_genderbias.suites.controls import control_kinds, packaged_controls, read_controls

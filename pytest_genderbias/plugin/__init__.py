@@ -5,7 +5,7 @@ and the report. The plugin collects, skips, fails and prints; measuring and judg
 not know pytest. No other room imports the plugin. Loading it imports no torch, transformers, scipy or numpy.
 
 This module is loaded in every project where the package is installed. It declares flags, the marker and the fixtures,
-and puts the plugin to work (``work``) at the first sign that a run uses it (``signs``).
+and puts the plugin to work (``work``) at the first sign that a run uses it (``flags``).
 
 Flags are declared in ``flags``, and read by ``options``. ``items`` holds the tests that flags and gate files declare.
 What a test measures and judges is recorded in its outcome (``outcomes``), which travels on its report (``reported``) to
@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 
-from pytest_genderbias.plugin.flags import FLAGS, PREFIX
-from pytest_genderbias.plugin.signs import ENDINGS, TEST, is_set_up, takes_model
+from pytest_genderbias.plugin.flags import ENDINGS, FLAGS, PREFIX, TEST, is_set_up, takes_model
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline

@@ -1,4 +1,8 @@
-"""The flags and keys of the ini file, as data: pytest registers them in every run, also of projects that use none.
+"""The flags and keys of the ini file, as data, and the other signs that a run uses the plugin: gate files, and tests
+that take a model. Without a sign the plugin is not put to work.
+
+pytest registers the flags in every run, also of projects that use none, so that this module imports no other part of
+the package.
 
 To add a flag, add a row here, and a field of the same name to :class:`~pytest_genderbias.plugin.options.Settings`.
 """
@@ -11,6 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 PREFIX = "--bias-"  #: of every flag
+ENDINGS = (".bias.yaml", ".bias.yml")  #: of the files that pytest collects as gates
+_MODEL_FIXTURES = frozenset({"bias_model_spec", "bias_model"})
+TEST = pytest.StashKey[pytest.Item]()  #: the test that was started last
 
 
 class Flag(NamedTuple):
@@ -221,3 +228,28 @@ FLAGS: Mapping[str, Flag] = {
         "not apply to a model; set it in CI"),
 }
 # fmt: on
+
+
+# Signs.
+
+
+def is_set_up(config: pytest.Config) -> bool:
+    """Return whether the command line or the ini file sets something of the plugin, or what looks like it.
+
+    A controller of xdist counts, too: it collects no tests, and learns from its workers what they found.
+    """
+    return (
+        any(flag.given(config) is not None for flag in FLAGS.values())
+        or any(key.startswith(("bias_", "bias-")) for key in keys_of_ini_file(config))
+        or config.getoption("dist", "no") != "no"
+    )
+
+
+def keys_of_ini_file(config: pytest.Config) -> list[str]:
+    """Return the keys that the ini file sets, also those that are not declared."""
+    return list(getattr(config, "_inicfg", {}))  # inicfg is deprecated, and nothing public names unknown keys
+
+
+def takes_model(item: pytest.Item) -> bool:
+    """Return whether a test in Python takes a model by a fixture, directly or through other fixtures."""
+    return isinstance(item, pytest.Function) and not _MODEL_FIXTURES.isdisjoint(item.fixturenames)

@@ -25,11 +25,11 @@ from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, FinishedTest
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey, update_command
 from pytest_genderbias.plugin.doors import door
+from pytest_genderbias.plugin.flags import TEST, takes_model
 from pytest_genderbias.plugin.items.bias_item import BiasItem, node_id
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
-from pytest_genderbias.plugin.signs import TEST, takes_model
 from pytest_genderbias.plugin.workers import terminal_width
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_genderbias.plugin.signs import ENDINGS
+from pytest_genderbias.plugin.flags import ENDINGS
 
 _YAML = (".yaml", ".yml")
 _TOP_KEY = re.compile(rb"^(?:\xef\xbb\xbf)?\{?\s*[\"']?(?:gates|mitigate)[\"']?\s*:", re.MULTILINE)

@@ -11,12 +11,7 @@ from pytest_genderbias.plugin import AT_WORK
 
 HEAVY = {"torch", "transformers", "numpy", "scipy", "matplotlib", "jinja2", "yaml", "tabulate", "asyncio"}
 #: What every run of pytest imports of the package where it is installed; each module more costs all of them.
-AT_LOAD = [
-    "pytest_genderbias",
-    "pytest_genderbias.plugin",
-    "pytest_genderbias.plugin.flags",
-    "pytest_genderbias.plugin.signs",
-]
+AT_LOAD = ["pytest_genderbias", "pytest_genderbias.plugin", "pytest_genderbias.plugin.flags"]
 #: A test of each kind that takes a model; pytest learns of the first two before they run, and of the others after.
 TAKES_A_MODEL = """
 import unittest
@@ -53,7 +48,7 @@ def test_can_be_switched_off(project: pytest.Pytester) -> None:
     assert project.runpytest("-p", "no:genderbias", "--bias-model=gpt2").ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_an_unrelated_suite_imports_four_modules_of_the_package(project: pytest.Pytester) -> None:
+def test_an_unrelated_suite_imports_three_modules_of_the_package(project: pytest.Pytester) -> None:
     project.makepyfile(f"""
         import sys
 
