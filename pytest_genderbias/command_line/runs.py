@@ -17,8 +17,7 @@ from pytest_genderbias.text.printable import brief, close_names
 #: What pytest is told beside the flags. The plugin is loaded even where pytest loads none by itself, and it is imported
 #: before pytest starts, which pytest would warn of.
 _BESIDE = "-p genderbias -W 'ignore:Module already imported:pytest.PytestAssertRewriteWarning'"
-_ONLY_SUITES = "-p pytest_genderbias.plugin.only_suites"
-_INFORMATION = "-p pytest_genderbias.plugin.information"
+_WITHOUT_FILES = "-p pytest_genderbias.plugin.without_files"
 SAMPLE = 1000  #: cases of a suite where no suites are named: all of them together have millions
 _VARIABLE = "PYTEST_ADDOPTS"  #: of pytest: it adds to the command line, and stays out of the commands that a run prints
 
@@ -45,9 +44,7 @@ def beside(typed: Typed) -> str:
     """Return what pytest is told beside the flags: to collect no file where suites alone are measured, or to show
     something and run nothing.
     """
-    if typed.command in ("list", "show", "cache"):
-        return f"{_BESIDE} {_INFORMATION}"
-    return _BESIDE if typed.values["gates"] else f"{_BESIDE} {_ONLY_SUITES}"
+    return _BESIDE if typed.values.get("gates") else f"{_BESIDE} {_WITHOUT_FILES}"
 
 
 def pytest_arguments(typed: Typed) -> list[str]:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.reports.selection import SelectionRow
 
 
-_ONLY_SUITES = f"{__package__}.only_suites"  #: a run that loads it measures, and is not meant to judge
+_ONLY_SUITES = f"{__package__}.without_files"  #: a run that loads it measures, and is not meant to judge
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 _OUTCOMES = ("passed", "failed", "skipped")  #: others mean that a plugin runs the test again: "rerun", "retried"
 

@@ -97,12 +97,12 @@ def test_every_flag_of_a_run_is_an_argument_of_measure_or_of_a_command_of_its_ow
         ("measure demo-lm", True),
         ("measure demo-lm --gates=release.bias.yaml", False),
         ("compare a=gpt2 b=gpt2 --suite=weat", True),
-        ("list", False),
-        ("show weat", False),
+        ("list", True),
+        ("show weat", True),
     ],
 )
 def test_files_are_collected_only_where_gates_are_asked_for(typed: str, alone: bool) -> None:
-    assert ("only_suites" in beside(Typed.of(make_parser(), typed.split()))) == alone
+    assert ("without_files" in beside(Typed.of(make_parser(), typed.split()))) == alone
 
 
 def test_a_measurement_runs_the_suite_and_no_test_of_the_project(
@@ -112,7 +112,7 @@ def test_a_measurement_runs_the_suite_and_no_test_of_the_project(
     printed = type_command(project, monkeypatch, "measure", "m=command_models:good", "--suite=tiny-nli.yaml")
     assert printed.status == 0
     assert "1 passed" in printed.out and "tiny-nli" in printed.out
-    assert "warnings" not in printed.out and "only_suites" not in printed.out
+    assert "warnings" not in printed.out and "without_files" not in printed.out
     assert os.environ.get("PYTEST_ADDOPTS") == before
 
 

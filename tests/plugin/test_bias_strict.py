@@ -83,7 +83,7 @@ def test_one_gate_that_can_fail_is_enough(project: pytest.Pytester) -> None:
 
 
 def test_what_only_measures_is_no_strict_failure(project: pytest.Pytester) -> None:
-    only = ("-p", "pytest_genderbias.plugin.only_suites")
+    only = ("-p", "pytest_genderbias.plugin.without_files")
     result = project.runpytest(*NLI, model(project, "good"), "--bias-strict", *only)
     assert result.ret == pytest.ExitCode.OK
 

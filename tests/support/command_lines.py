@@ -11,7 +11,7 @@ import pytest
 from pytest_genderbias.command_line.main import main
 
 #: Loads the flags of the commands that show something.
-SHOWS = ("-p", "pytest_genderbias.plugin.information")
+SHOWS = ("-p", "pytest_genderbias.plugin.without_files")
 
 
 class Printed(NamedTuple):
