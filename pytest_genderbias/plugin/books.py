@@ -15,7 +15,7 @@ import pytest
 
 from pytest_genderbias.errors import StoreError
 from pytest_genderbias.gates.book_places import MOST_BYTES, Place, read_place
-from pytest_genderbias.plugin.items.bias_item import PACKAGED, BiasItem
+from pytest_genderbias.plugin.bias_item import PACKAGED, BiasItem
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outputs import OUTPUTS
 from pytest_genderbias.plugin.workers import user_arguments

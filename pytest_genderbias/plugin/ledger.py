@@ -38,10 +38,10 @@ from pytest_genderbias.gates.verdicts import (
     NotJudged,
 )
 from pytest_genderbias.models.spec import portable_spec
+from pytest_genderbias.plugin.bias_item import PACKAGED
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names, update_command, write_gates_command
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flags import FLAGS
-from pytest_genderbias.plugin.items.bias_item import PACKAGED
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
 from pytest_genderbias.plugin.outputs import (

@@ -25,9 +25,9 @@ from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.measurement.processes import process_count
 from pytest_genderbias.models.spec import DTYPES, ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
+from pytest_genderbias.plugin.bias_item import BiasItem
 from pytest_genderbias.plugin.flag_values import Origin
 from pytest_genderbias.plugin.flags import FLAGS, PREFIX, Flag, keys_of_ini_file, takes_model
-from pytest_genderbias.plugin.items.bias_item import BiasItem
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.printable import close_names, expected_instead

@@ -23,11 +23,10 @@ from pytest_genderbias.gates.book_places import book_path, is_missing
 from pytest_genderbias.gates.policy import Referee, refereed_by
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, FinishedTest, NotJudged, in_lines
 from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.plugin.bias_item import BiasItem, gate_marker, node_id
 from pytest_genderbias.plugin.books import BookKey, update_command
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flags import TEST, takes_model
-from pytest_genderbias.plugin.items.bias_item import BiasItem, node_id
-from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
 from pytest_genderbias.plugin.workers import terminal_width

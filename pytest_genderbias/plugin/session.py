@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _RUNNER: pytest.StashKey[Runner] = pytest.StashKey()
-_MITIGATIONS = pytest.StashKey[Any]()
+_STEPS = pytest.StashKey[TerminalProgress]()  #: shows the trainings of mitigations
 
 
 def runner_of(config: pytest.Config) -> Runner:
@@ -38,23 +38,21 @@ def runner_of(config: pytest.Config) -> Runner:
     if _RUNNER not in config.stash:
         settings = config.stash[SETTINGS]
         executor = make_executor(settings.executor, settings.ray, settings.workers, config)
+        config.stash[_STEPS] = TerminalProgress(config, "steps")
         config.stash[_RUNNER] = make_runner(settings, TerminalProgress(config), executor)
     return config.stash[_RUNNER]
 
 
 def mitigations_of(config: pytest.Config) -> Any:
-    """Return the :class:`~pytest_genderbias.mitigation.harness.file.MitigationRunner` of a run, made on first use.
+    """Return the :class:`~pytest_genderbias.mitigation.harness.file.MitigationRunner` of a run.
 
-    A temporary folder for its models is then made, too, readable by its owner only.
+    A temporary folder for its models is made on first use, readable by its owner only.
     """
-    if _MITIGATIONS not in config.stash:
-        folder = config.stash[SETTINGS].runs
-        if folder is None:
-            folder = config.stash[TEMPORARY]
-            folder.mkdir(mode=0o700, exist_ok=True)
-        progress = TerminalProgress(config, "steps")
-        config.stash[_MITIGATIONS] = door("mitigations of a run")(runner_of(config), folder, progress)
-    return config.stash[_MITIGATIONS]
+    folder = config.stash[SETTINGS].runs
+    if folder is None:
+        folder = config.stash[TEMPORARY]
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return door("mitigations of a run")(runner_of(config), folder, config.stash[_STEPS])
 
 
 def measure_suite(

@@ -19,8 +19,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, NotJudged
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.bias_item import BiasItem
-from pytest_genderbias.plugin.markers import gate_marker
+from pytest_genderbias.plugin.bias_item import BiasItem, gate_marker
 from pytest_genderbias.plugin.options import SETTINGS
 
 NAME_A_MODEL = "no model named: give one with --bias-model=[NAME=]SPEC, as --bias-model=bert-base or --bias-model=demo"

@@ -14,9 +14,8 @@ from pytest_genderbias.errors import BiasError, GateError, NotApplicableError, S
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import CHAT
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.bias_item import BiasItem, keep_node_id
+from pytest_genderbias.plugin.bias_item import BiasItem, gate_marker, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
-from pytest_genderbias.plugin.markers import gate_marker, mark
 from pytest_genderbias.plugin.options import (
     SETTINGS,
     read_settings,
@@ -95,7 +94,7 @@ class Work:
 
     def gate_file(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
         """Return the collector of a gate file."""
-        from pytest_genderbias.plugin.items.gates import BiasFile
+        from pytest_genderbias.plugin.items import BiasFile
 
         return BiasFile.at(parent, path)
 
@@ -103,7 +102,7 @@ class Work:
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add the suites of ``--bias-suite``, and mark tests that measure."""
         if self._settings.suites:
-            from pytest_genderbias.plugin.items.suites import suite_items
+            from pytest_genderbias.plugin.items import suite_items
 
             items.extend(suite_items(session))
         reject_options_of_missing_suites(self._config, items)
@@ -124,7 +123,7 @@ class Work:
         """
         if not any(spec.kind == CHAT for spec in self._settings.models) or self._config.option.collectonly:
             return
-        from pytest_genderbias.plugin.items.references import expected_of
+        from pytest_genderbias.plugin.items import expected_of
 
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         try:
@@ -277,3 +276,20 @@ def _plain() -> Iterator[None]:
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise error.__cause__ from None
         raise
+
+
+def mark(item: pytest.Item, declared: bool) -> None:
+    """Mark a test that measures.
+
+    A declared test gets markers of other plugins, too: a gate is deterministic, so pytest-rerunfailures does not repeat
+    it; and its time is that of loading and scoring a model, so the limit that pytest-timeout sets for the tests of a
+    project does not apply.
+    """
+    item.add_marker(pytest.mark.bias)
+    if not declared:
+        return
+    plugins = item.config.pluginmanager
+    if plugins.has_plugin("rerunfailures"):
+        item.add_marker(pytest.mark.flaky(reruns=0))
+    if plugins.has_plugin("timeout"):
+        item.add_marker(pytest.mark.timeout(0))

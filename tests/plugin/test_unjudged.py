@@ -7,7 +7,7 @@ import json
 import pytest
 from support.small_projects import NLI, model
 
-from pytest_genderbias.plugin.items.suites import SuiteCollector, SuiteItem
+from pytest_genderbias.plugin.items import SuiteCollector, SuiteItem
 
 GATE = "gates:\n  - {suite: ./tiny-disco.yaml, at_most: 9%s}\n"
 PYTHON = """

@@ -1,18 +1,25 @@
-"""Base class of the tests that gate files and flags declare."""
+"""What a test says of itself as a gate: the base class of the tests that gate files and flags declare, and the marker
+``bias`` of tests in Python.
+"""
 
 from __future__ import annotations
 
 import os
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Annotated
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, GateFailure
+from pytest_genderbias.errors import BiasError, GateError, GateFailure, SettingError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.policy import Evidence
 from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.text.schema import Rule, check_setting, field_hints
 
+MARKER = "bias"
 PACKAGED = "packaged"  #: the module of suites that no test file names
 _NODE_ID = pytest.StashKey[str]()
 
@@ -88,3 +95,43 @@ def keep_node_id(item: pytest.Item) -> None:
 def node_id(item: pytest.Item) -> str:
     """Return the id of a test that selects it on the command line."""
     return item.stash.get(_NODE_ID, item.nodeid)
+
+
+# Tests in Python.
+
+
+@dataclass(frozen=True)
+class GateMarker(Evidence):
+    """Settings of ``@pytest.mark.bias`` on a test in Python.
+
+    Attributes:
+        models: names of the models to judge; ``None`` for all.
+        optional: whether the test is skipped if it cannot be judged.
+    """
+
+    models: Annotated[tuple[str, ...], Rule("a list of names", bool)] | None = None
+    optional: bool = False
+
+    def judges(self, model: str) -> bool:
+        """Return whether the test judges a model of this name."""
+        return self.models is None or model in self.models
+
+
+def gate_marker(item: pytest.Item) -> GateMarker:
+    """Return what the markers of a test say; each setting comes from the closest marker that has it.
+
+    Raises:
+        GateError: a marker has another argument, or one of another type.
+    """
+    hints = field_hints(GateMarker)
+    settings: dict[str, object] = {}
+    for marker in item.iter_markers(MARKER):
+        if marker.args or not marker.kwargs.keys() <= hints.keys():
+            wrong = ", ".join([*map(repr, marker.args), *sorted(marker.kwargs.keys() - hints.keys())])
+            raise GateError(f"{item.nodeid}: pytest.mark.bias takes {'=, '.join(hints)}=; got {wrong}")
+        settings = {**marker.kwargs, **settings}
+    try:
+        checked = {n: check_setting(f"{n!r} of pytest.mark.bias", hints[n], of) for n, of in settings.items()}
+    except SettingError as error:
+        raise GateError(f"{item.nodeid}: {error}") from None
+    return GateMarker(**checked)
