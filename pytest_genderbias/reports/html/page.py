@@ -28,7 +28,6 @@ from pytest_genderbias.reports.html.tables import (
     PageCell,
     PageColumn,
     PageRow,
-    PageTable,
     Part,
     in_order,
     make_broken_text,
@@ -82,7 +81,7 @@ def place_of(picture: Picture, suite_ids: Mapping[str, str]) -> str:
 def _part(
     part_id: str,
     title: str,
-    table: PageTable | None = None,
+    table: Part | None = None,
     lead: Iterable[str] = (),
     notes: Iterable[str] = (),
     figures: Sequence[Drawn] = (),
@@ -109,7 +108,7 @@ def make_parts(report: RunReport, suite_ids: Mapping[str, str], figures: Sequenc
 
 def _tables(
     report: RunReport, suite_ids: Mapping[str, str]
-) -> Iterator[tuple[str, tuple[PageTable | None, Sequence[str], Sequence[str]]]]:
+) -> Iterator[tuple[str, tuple[Part | None, Sequence[str], Sequence[str]]]]:
     """Yield the table of each section, the paragraphs above it, and those below it, which say why there is no table."""
     if report.measurements:
         lead = (
@@ -132,12 +131,12 @@ def make_not_judged(tests: Sequence[NotJudged]) -> Part | None:
     return _part("not-judged", title, _table("not-judged", ("test", "model", "reason"), rows, title), [lead])
 
 
-def _table(part_id: str, headers: Iterable[str], rows: Sequence[Sequence[str]], title: str = "") -> PageTable:
+def _table(part_id: str, headers: Iterable[str], rows: Sequence[Sequence[str]], title: str = "") -> Part:
     """Return a table of texts; a column of numbers is sorted as such."""
     numeric = [all(_number(row[i]) is not None or row[i] in ("", "-") for row in rows) for i in range(len(rows[0]))]
     titles = [header if header.startswith("p ") else header[:1].upper() + header[1:] for header in headers]
     columns = make_columns(titles, [title for title, of_numbers in zip(titles, numeric, strict=True) if of_numbers])
-    cells = [PageRow(tuple(map(_text_cell, row, numeric))) for row in rows]
+    cells = [tuple(map(_text_cell, row, numeric)) for row in rows]
     return make_table(f"{part_id}-table", title or _TITLES[part_id], columns, cells)
 
 
@@ -167,7 +166,7 @@ _VALUES = make_columns(
 _MOST_RECORDS = 100  #: of a table
 
 
-def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, str]) -> PageTable:
+def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, str]) -> Part:
     """Return the table with the main statistic of every measurement."""
     rows = []
     shown = sorted(_largest(measurements), key=lambda one: (one.suite, one.model))
@@ -175,7 +174,7 @@ def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, s
         model, value, interval, _, *others = _cells(Figure(one, one.main), shown)
         suite = naming_cell(one.suite, one.main, one.statistics[one.main].meaning, suite_ids[one.suite])
         scored = PageCell(cases_in_words(one), key=one.n)
-        rows.append(PageRow((suite, model, value, interval, *others, scored, PageCell(one.ability))))
+        rows.append((suite, model, value, interval, *others, scored, PageCell(one.ability)))
     return make_table("overview-table", "Main figures of all suites", _OVERVIEW, rows)
 
 
@@ -223,7 +222,7 @@ def _value_rows(measurements: Sequence[Measurement], name: str) -> Iterator[Page
     """Yield a row for each model that has the statistic; the first says what the statistic is."""
     for number, one in enumerate([one for one in measurements if name in one.values]):
         title = PageCell(name, () if number else (one.statistics[name].meaning,))
-        yield PageRow((title, *_cells(Figure(one, name), measurements)))
+        yield title, *_cells(Figure(one, name), measurements)
 
 
 def _cells(figure: Figure, among: Sequence[Measurement]) -> tuple[PageCell, ...]:
@@ -268,7 +267,7 @@ def _chance(measurement: Measurement, name: str) -> PageCell:
     return PageCell(range_of, (f"{beyond}: {format_chance(null)} of shuffles are as bad",), null.p_value)
 
 
-def _records(table_id: str, measurement: Measurement) -> Iterator[PageTable]:
+def _records(table_id: str, measurement: Measurement) -> Iterator[Part]:
     """Yield a table of the worst records of each slice, or one of all."""
     slices: dict[str, list[Record]] = {}
     for record in measurement.records[:_MOST_RECORDS]:
@@ -279,7 +278,7 @@ def _records(table_id: str, measurement: Measurement) -> Iterator[PageTable]:
             PageColumn(key.replace("_", " "), numeric=all(_is_number(record.get(key)) for record in records))
             for key in keys
         )
-        rows = tuple(PageRow(tuple(_record_cell(record.get(key)) for key in keys)) for record in records)
+        rows = [tuple(_record_cell(record.get(key)) for key in keys) for record in records]
         title = name.replace("_", " ") or "worst records"
         caption = name.replace("_", " ") if len(slices) > 1 else ""
         yield make_table(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from pytest_genderbias.gates.judgement import Judgement
@@ -19,7 +19,8 @@ from pytest_genderbias.reports.run_summary import OTHER, broken_tests
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.printable import format_number, format_share
 
-Part: TypeAlias = Mapping[str, object]  #: what the template shows of a section or of the text of a gate
+Part: TypeAlias = Mapping[str, object]  #: what the template shows of a section, a table or the text of a gate
+PageRow: TypeAlias = "tuple[PageCell, ...]"  #: it is coloured and filtered by the badge among its cells
 
 
 @dataclass(frozen=True)
@@ -68,37 +69,6 @@ class PageCell:
         return bool(self.text or self.notes)
 
 
-@dataclass(frozen=True)
-class PageRow:
-    """A row, with the outcome that it is coloured and filtered by."""
-
-    cells: tuple[PageCell, ...]
-    outcome: str = ""
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """A table.
-
-    Attributes:
-        id: its id on the page.
-        title: what it holds, for readers who do not see it.
-        columns: of all rows.
-        rows: each with as many cells.
-        caption: how to read it, above the table.
-        filters: labels of the buttons that show only the rows of an outcome, by outcome.
-        cards: whether rows become cards on a phone, instead of a table that scrolls sideways.
-    """
-
-    id: str
-    title: str
-    columns: tuple[PageColumn, ...]
-    rows: tuple[PageRow, ...]
-    caption: str = ""
-    filters: Mapping[str, str] = field(default_factory=dict)
-    cards: bool = True
-
-
 def make_columns(
     titles: Sequence[str], numeric: Collection[str] = (), wide: Collection[str] = ()
 ) -> tuple[PageColumn, ...]:
@@ -114,11 +84,21 @@ def make_table(
     caption: str = "",
     filters: Mapping[str, str] | None = None,
     cards: bool = True,
-) -> PageTable:
-    """Return a table without the columns that are empty in every row. Arguments as those of :class:`PageTable`."""
-    shown = [i for i in range(len(columns)) if any(row.cells[i].is_filled for row in rows)]
-    kept = [replace(row, cells=tuple(row.cells[i] for i in shown)) for row in rows]
-    return PageTable(table_id, title, tuple(columns[i] for i in shown), tuple(kept), caption, filters or {}, cards)
+) -> Part:
+    """Return a table without the columns that are empty in every row.
+
+    Args:
+        table_id: its id on the page.
+        title: what it holds, for readers who do not see it.
+        columns: of all rows.
+        rows: each with as many cells.
+        caption: how to read it, above the table.
+        filters: labels of the buttons that show only the rows of an outcome, by outcome.
+        cards: whether rows become cards on a phone, instead of a table that scrolls sideways.
+    """
+    shown = [i for i in range(len(columns)) if any(row[i].is_filled for row in rows)]
+    kept = {"columns": [columns[i] for i in shown], "rows": [[row[i] for i in shown] for row in rows]}
+    return {"id": table_id, "title": title, **kept, "caption": caption, "filters": filters or {}, "cards": cards}
 
 
 def safe(markup: str) -> str:
@@ -182,7 +162,7 @@ def _place(numbered: tuple[int, Judgement]) -> tuple[int, str, str, str, str]:
     return _ORDER[outcome_of(judgement)], judgement.suite, judgement.name, judgement.model, judgement.test
 
 
-def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTable | None:
+def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> Part | None:
     """Return the table of all gates, those that failed first; ``None`` without gates.
 
     Args:
@@ -197,7 +177,7 @@ def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTabl
     for number, judgement in in_order(report.judgements):
         measurement = measured.get((judgement.suite, judgement.model))
         rows.append(_row(number, judgement, measurement, suite_ids.get(judgement.suite, "")))
-    counts = Counter(row.outcome for row in rows)
+    counts = Counter(cell.badge for row in rows for cell in row)
     filters = {
         outcome: f"{_SIGNS[outcome]} {_LABELS[outcome]} {counts[outcome]:,}" for outcome in _ORDER if counts[outcome]
     }
@@ -235,7 +215,7 @@ def _broken_row(number: int, test: FinishedTest) -> PageRow:
         PageCell(_BROKEN, key=_ORDER[FAILED], badge=FAILED, link=f"broken-{number}"),
         PageCell(test.model),
     )
-    return PageRow(tuple(cells), FAILED)
+    return tuple(cells)
 
 
 def _verdict(settled: Judgement) -> str:
@@ -248,7 +228,7 @@ def _row(number: int, judgement: Judgement, measurement: Measurement | None, sui
     meaning = "" if about is None else about.meaning
     reason = "" if measurement is None else measurement.reasons.get(judgement.statistic, "")
     history = history_in_words(judgement)
-    cells = (
+    return (
         naming_cell(judgement.gate_name, judgement.statistic, meaning, suite_id),
         PageCell(_verdict(judgement), key=_ORDER[outcome], badge=outcome, link=f"gate-{number}"),
         PageCell(judgement.model),
@@ -258,7 +238,6 @@ def _row(number: int, judgement: Judgement, measurement: Measurement | None, sui
         PageCell("") if about is None else worse_cell(about),
         PageCell(history[0] if history else "", history[1:]),
     )
-    return PageRow(cells, outcome)
 
 
 def worse_cell(about: Statistic) -> PageCell:
