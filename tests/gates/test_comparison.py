@@ -26,7 +26,7 @@ from pytest_genderbias.gates.regression import _from_to
 from pytest_genderbias.gates.sensitivity import Retraining
 from pytest_genderbias.gates.verdicts import Correction, correction_for, passes
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.reports.overview import overview
+from pytest_genderbias.reports.run_summary import overview
 from pytest_genderbias.reports.run_tables import comparison_cells
 from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.statistics.inference.paired import fewest_items

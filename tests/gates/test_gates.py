@@ -34,7 +34,7 @@ from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.gates.sensitivity import Retraining
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, passes
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.reports.overview import overview
+from pytest_genderbias.reports.run_summary import overview
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.suites.statistic import Statistic

@@ -16,8 +16,8 @@ from support.command_lines import make_reports
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import BaselineError, BiasError, DataFileError, GateFailure, UnknownNameError
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
+from pytest_genderbias.reports.run_summary import overview
 
 #: Markup, escape codes of 7 and 8 bits, a carriage return, bidirectional controls, the end of CDATA, a noncharacter.
 HOSTILE = "<b onclick=x>|`*[a](b) & \x1b[31m\x9b2J\r\u202e\u2066 \u2028 \x7f\x07 ]]> \ufffe"

@@ -21,7 +21,7 @@ from pytest_genderbias.command_line.main import main
 from pytest_genderbias.errors import DataFileError, SettingError, WriteError
 from pytest_genderbias.gates.judgement import BaselineFacts, SinceAnchor
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.reports import history, history_server
+from pytest_genderbias.reports import history
 from pytest_genderbias.reports.history import MIGRATIONS, check_history, read_history, with_history, write_history
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
 
@@ -197,9 +197,9 @@ def test_versions_of_a_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_writer_that_hangs_is_waited_for_and_then_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import psycopg
 
-    monkeypatch.setattr(history_server, "_PATIENCE", 1)
+    monkeypatch.setattr(history, "_PATIENCE", 1)
     with psycopg.connect(url) as other:
-        other.execute(f"SELECT pg_advisory_xact_lock({history_server._LOCK})")
+        other.execute(f"SELECT pg_advisory_xact_lock({history.APPLICATION})")
         with pytest.raises(WriteError, match="lock timeout"):
             write_history(on(1, hand_made()), url)
     write_history(on(1, hand_made()), url)

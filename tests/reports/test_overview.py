@@ -13,7 +13,7 @@ from pytest_genderbias.gates.verdicts import Paragraph
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import chance_of
-from pytest_genderbias.reports.overview import overview
+from pytest_genderbias.reports.run_summary import overview
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.columns import columns_of, in_brief, rows_or_blocks

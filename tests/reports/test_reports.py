@@ -9,8 +9,8 @@ from pathlib import Path
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, LimitFacts, read_facts
 from pytest_genderbias.gates.verdicts import Paragraph
-from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
+from pytest_genderbias.reports.run_summary import overview
 from pytest_genderbias.reports.run_tables import comparison_cells, comparison_notes, reduction_rows
 
 JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", (Paragraph("", "text"),), name="n")
