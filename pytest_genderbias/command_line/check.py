@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from pytest_genderbias.command_line.arguments import WRONG, Typed
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError, bbq_categories, known_data_sets
@@ -38,15 +37,6 @@ _WIDTH = 100  #: columns of the table of data sets
 _HISTORIES = (".db", ".sqlite", ".sqlite3")
 
 
-class Part(NamedTuple):
-    """A part that a language needs: what of it is packaged, what is missing, and how to write that."""
-
-    name: str
-    there: Sequence[str]
-    missing: Sequence[str]
-    write: str
-
-
 def carry_out(typed: Typed) -> int:
     """Check each path, and print what it is, or what is wrong; and what is packaged in a language, if one is named.
 
@@ -58,9 +48,10 @@ def carry_out(typed: Typed) -> int:
         raise SettingError("nothing to check: name files, or a language (--language=de)")
     if language:
         parts = list(language_parts(language))
-        status = WRONG if any(part.missing for part in parts) else 0
+        status = WRONG if any(lacks for _, lacks in parts) else 0
         guide = ["  how to write what is missing: docs/guides/your-language.md"] * status
-        print_lines("\n".join(map(printable, (f"language {language}:", *map(_line, parts), *guide))))
+        lines = [f"language {language}:", *(line for line, _ in parts), *guide]
+        print_lines("\n".join(map(printable, lines)))
     for text in typed.values["paths"]:
         try:
             lines = list(described(Path(text)))
@@ -72,13 +63,8 @@ def carry_out(typed: Typed) -> int:
     return status
 
 
-def _line(part: Part) -> str:
-    there = ", ".join(part.there) or "none"
-    return f"  {part.name}: {there}" + (f"; missing: {', '.join(part.missing)} ({part.write})" if part.missing else "")
-
-
-def language_parts(language: str) -> Iterator[Part]:
-    """Yield the parts of a language, from the packaged files.
+def language_parts(language: str) -> Iterator[tuple[str, bool]]:
+    """Yield a line for each part that a language needs, and whether it lacks something, from the packaged files.
 
     Raises:
         DataFileError: a packaged file is wrong.
@@ -92,12 +78,12 @@ def language_parts(language: str) -> Iterator[Part]:
     asks = [read_asking(data) for data in suites.values()] or [Asking(language)]
     unsaid = [key for key in ENGLISH if all(ask.missing([key]) for ask in asks)]
     said = [key for key in ENGLISH if key not in unsaid]
-    yield Part("ask", said, unsaid, "under 'ask' in your suite file, those that its family uses")
+    yield _part("ask", said, unsaid, "under 'ask' in your suite file, those that its family uses")
     yield _any("suites", list(suites), f"a suite file with language: {language}")
     kinds = control_kinds()
     lacking = [kind for kind in kinds if packaged_controls(kind, language) is None]
     there = [kind for kind in kinds if kind not in lacking]
-    yield Part("control items", there, lacking, "a file of each kind, named by 'ability' of a gate")
+    yield _part("control items", there, lacking, "a file of each kind, named by 'ability' of a gate")
     lists = list(_in_language("wordlists", language))
     names = [name for name in lists if "names" in name.split("-")]
     yield _any("names", names, f"a word list with language: {language}, each name with its group")
@@ -105,8 +91,14 @@ def language_parts(language: str) -> Iterator[Part]:
     yield _any("other word lists", others, f"a word list with language: {language}")
 
 
-def _any(name: str, there: Sequence[str], write: str) -> Part:
-    return Part(name, there, [] if there else ["all"], write)
+def _any(name: str, there: Sequence[str], write: str) -> tuple[str, bool]:
+    return _part(name, there, [] if there else ["all"], write)
+
+
+def _part(name: str, there: Sequence[str], missing: Sequence[str], write: str) -> tuple[str, bool]:
+    """Return what is packaged of a part, what is missing, and how to write that; and whether something is missing."""
+    line = f"  {name}: {', '.join(there) or 'none'}"
+    return line + (f"; missing: {', '.join(missing)} ({write})" if missing else ""), bool(missing)
 
 
 def _in_language(folder: str, language: str) -> dict[str, LocatedMap]:

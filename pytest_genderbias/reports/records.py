@@ -17,7 +17,6 @@ from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.text.printable import cut, json_text
 
 PARQUET = ".parquet"
-ENDINGS = (".csv", PARQUET)
 _OURS = ("suite", "model", "rank")
 _FORMULA = "=+-@＝＋－＠\t\r\n"  #: with which a spreadsheet begins a formula
 _LONGEST = 10_000  #: characters of a cell

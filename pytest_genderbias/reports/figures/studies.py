@@ -17,15 +17,12 @@ _LOSS = "loss"
 _COLOURS = ("second", "first", "third", "fourth", "muted")
 
 
-def along_training(
-    trainings: Mapping[str, Sequence[Mapping[str, Any]]], statistic: str, neutral: float | None = 0.0
-) -> Picture:
+def along_training(trainings: Mapping[str, Sequence[Mapping[str, Any]]], statistic: str) -> Picture:
     """Return a statistic over the steps of trainings, and below it their first figure of the task, or else their loss.
 
     Args:
         trainings: histories of :class:`~pytest_genderbias.mitigation.harness.callback.BiasCallback`, by name.
-        statistic: as ``lm-occupation/aggregate_bias``.
-        neutral: its value for a model without bias.
+        statistic: as ``lm-occupation/aggregate_bias``; its line of a model without bias is drawn at 0.
 
     Raises:
         UnknownNameError: no training has the statistic.
@@ -53,7 +50,7 @@ def along_training(
     log = bool(wide) and max(wide) > 30 * min(wide) and task != "accuracy"
     suite, _, name = statistic.partition("/")
     panels = (
-        Panel(Axis("step"), Axis(name, neutral=neutral), _lines(bias)),
+        Panel(Axis("step"), Axis(name, neutral=0.0), _lines(bias)),
         Panel(Axis("step"), Axis(task, log=log), _lines(figure)),
     )
     caption = "Steps of one training are not independent: compare several trainings before you call a rise an effect."
