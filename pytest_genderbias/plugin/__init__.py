@@ -75,7 +75,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect ``*.bias.yaml`` and ``*.bias.yml`` files."""
-    return at_work(parent.config).gate_file(file_path, parent) if file_path.name.endswith(ENDINGS) else None
+    if not file_path.name.endswith(ENDINGS):
+        return None
+    at_work(parent.config)
+    from pytest_genderbias.plugin.items import BiasFile
+
+    return BiasFile.at(parent, file_path)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -21,7 +21,8 @@ from pytest_genderbias.text.schema import Rule, check_setting, field_hints
 
 MARKER = "bias"
 PACKAGED = "packaged"  #: the module of suites that no test file names
-_NODE_ID = pytest.StashKey[str]()
+#: The id of a test when it was collected; ``--dist loadgroup`` of xdist appends the name of a group to it later.
+NODE_ID = pytest.StashKey[str]()
 
 
 class BiasItem(pytest.Item):
@@ -85,16 +86,9 @@ class BiasItem(pytest.Item):
         return printable(str(self.path)), self.line - 1, f"{self.name} (line {self.line})"
 
 
-def keep_node_id(item: pytest.Item) -> None:
-    """Keep the id that a collected test has now; ``--dist loadgroup`` of xdist appends the name of a group to it
-    later.
-    """
-    item.stash[_NODE_ID] = item.nodeid
-
-
 def node_id(item: pytest.Item) -> str:
     """Return the id of a test that selects it on the command line."""
-    return item.stash.get(_NODE_ID, item.nodeid)
+    return item.stash.get(NODE_ID, item.nodeid)
 
 
 # Tests in Python.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from pytest_genderbias.errors import BiasError, GateError, NotApplicableError, S
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import CHAT
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.bias_item import BiasItem, gate_marker, keep_node_id
+from pytest_genderbias.plugin.bias_item import NODE_ID, BiasItem, gate_marker
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.options import (
     SETTINGS,
@@ -92,12 +91,6 @@ class Work:
         ids = [spec.name for spec in specs] or ["no-model"]
         metafunc.parametrize("bias_model_spec", specs or [None], ids=ids, indirect=True, scope="session")
 
-    def gate_file(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
-        """Return the collector of a gate file."""
-        from pytest_genderbias.plugin.items import BiasFile
-
-        return BiasFile.at(parent, path)
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add the suites of ``--bias-suite``, and mark tests that measure."""
@@ -107,7 +100,7 @@ class Work:
             items.extend(suite_items(session))
         reject_options_of_missing_suites(self._config, items)
         for item in items:
-            keep_node_id(item)
+            item.stash[NODE_ID] = item.nodeid
             if outcomes.measures(item):
                 mark(item, declared=isinstance(item, BiasItem))
         try:
