@@ -18,7 +18,8 @@ from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -399,20 +400,21 @@ class Ledger:
                 self._messages.fail(growth.failure)
 
     @cached_property
-    def _results(self) -> RunReport:
-        """What the run measured and judged, at its end."""
-        from pytest_genderbias.measurement.variance import all_variances
-        from pytest_genderbias.reports.run_report import RunInfo, RunReport
+    def _results(self) -> dict[str, Any]:
+        """What the run measured and judged, at its end, as the fields of :class:`RunReport`."""
+        variances = []
+        if self._settings.variance:
+            from pytest_genderbias.measurement.variance import all_variances
 
-        return RunReport(
-            RunInfo("", ""),
-            tuple(self._measurements),
-            tuple(self._judgements),
-            tuple(self._comparisons),
-            tuple(self._not_compared),
-            tuple(self._unjudged),
-            tuple(all_variances(self._measurements) if self._settings.variance else ()),
-        )
+            variances = all_variances(self._measurements)
+        return {
+            "measurements": tuple(self._measurements),
+            "judgements": tuple(self._judgements),
+            "comparisons": tuple(self._comparisons),
+            "not_compared": tuple(self._not_compared),
+            "not_judged": tuple(self._unjudged),
+            "variances": tuple(variances),
+        }
 
     def _write_outputs(self, session: pytest.Session) -> None:
         """Write the files that flags ask for. One that cannot be written fails the run, and the others are written."""
@@ -429,15 +431,16 @@ class Ledger:
 
     def _make_report(self, session: pytest.Session) -> RunReport:
         from pytest_genderbias.reports.picture import Picture
+        from pytest_genderbias.reports.run_report import RunReport
 
         drawn: list[object] = []
         for picture in chain.from_iterable(one.pictures for one in self._reported.values()):
             if picture not in drawn:
                 drawn.append(picture)
         seconds = time.perf_counter() - self._start
-        report = replace(
-            self._results,
-            run=run_info(self._config, int(session.exitstatus), seconds),
+        report = RunReport(
+            run_info(self._config, int(session.exitstatus), seconds),
+            **self._results,
             pictures=tuple(map(Picture.from_dict, drawn)),
             failures=tuple(self._messages.failures),
             tests=tuple(one.finished for one in self._reported.values() if one.finished is not None),
@@ -465,7 +468,7 @@ class Ledger:
             return
         terminalreporter.write_sep("=", "bias")
         lines = door("summary of a run")(
-            self._results,
+            SimpleNamespace(**self._results),  # to import what reads a report back takes time
             terminal_width(self._config),
             max(0, self._config.get_verbosity()),
             self._messages.lines,

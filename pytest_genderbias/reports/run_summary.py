@@ -475,13 +475,12 @@ def summary_lines(
         next: the command that writes gates from what was measured; empty if the run writes them.
         asked: as in :func:`~pytest_genderbias.reports.run_tables.run_tables`.
     """
-    from pytest_genderbias.gates.comparison import growth_of
+    if report.judgements:
+        from pytest_genderbias.gates.comparison import growth_of
 
-    for growth in growth_of(report.judgements):
-        yield (
-            wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    "),
-            "red bold" if growth.worse else "bold",
-        )
+        for growth in growth_of(report.judgements):
+            line = wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    ")
+            yield line, "red bold" if growth.worse else "bold"
     yield from overview(report.measurements, report.judgements, width, detail)
     for table in run_tables(report, **asked):
         if table.kind != "mitigations":
