@@ -17,8 +17,8 @@ ENTRY = "  - {suite: ./tiny-nli.yaml, name: NAME, at_least: 0.5"
 DEMANDED = ("--bias-strict", "-o", "bias_evidence=true")
 
 
-def gate_file(project: pytest.Pytester, *entries: str) -> None:
-    project.path.joinpath("g.bias.yaml").write_text("gates:\n" + "".join(f"{entry}}}\n" for entry in entries))
+def gate_file(project: pytest.Pytester, *entries: str, name: str = "g.bias.yaml") -> None:
+    project.path.joinpath(name).write_text("gates:\n" + "".join(f"{entry}}}\n" for entry in entries))
 
 
 def test_every_file_of_a_run_carries_what_was_said(pytester: pytest.Pytester) -> None:
@@ -113,22 +113,24 @@ def test_a_suite_of_the_flags_is_a_gate_with_a_baseline_only(project: pytest.Pyt
     )
 
 
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ("decided: 2026-02-30", "'decided' of the gate should be a date as 2026-11-22, got a text ('2026-02-30')"),
-        ("decided: 20261122", "'decided' of the gate should be a date as 2026-11-22, got a whole number (20261122)"),
-        ("decided: '20261122'", "'decided' of the gate should be a date as 2026-11-22, got a text ('20261122')"),
-        ("owner: ' '", "'owner' of the gate should be a text, got a text (' ')"),
-        ("because: [a, b]", "'because' of the gate should be a text, got a list"),
-        ("becuase: a law", "unknown key 'becuase' in a gate; did you mean because?"),
-    ],
-)
-def test_a_wrong_entry_is_one_line(project: pytest.Pytester, said: str, message: str) -> None:
-    gate_file(project, ENTRY.replace("NAME", "a") + f", {said}")
+WRONG_ENTRIES = [
+    ("decided: 2026-02-30", "'decided' of the gate should be a date as 2026-11-22, got a text ('2026-02-30')"),
+    ("decided: 20261122", "'decided' of the gate should be a date as 2026-11-22, got a whole number (20261122)"),
+    ("decided: '20261122'", "'decided' of the gate should be a date as 2026-11-22, got a text ('20261122')"),
+    ("owner: ' '", "'owner' of the gate should be a text, got a text (' ')"),
+    ("because: [a, b]", "'because' of the gate should be a text, got a list"),
+    ("becuase: a law", "unknown key 'becuase' in a gate; did you mean because?"),
+]
+
+
+def test_a_wrong_entry_is_one_line(project: pytest.Pytester) -> None:
+    for number, (said, _) in enumerate(WRONG_ENTRIES):
+        gate_file(project, ENTRY.replace("NAME", "a") + f", {said}", name=f"wrong-{number}.bias.yaml")
     result = project.runpytest(model(project, "good"))
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert f"g.bias.yaml:2: {message}" in result.stdout.str()
+    result.assert_outcomes(errors=len(WRONG_ENTRIES))
+    for number, (_, message) in enumerate(WRONG_ENTRIES):
+        assert f"wrong-{number}.bias.yaml:2: {message}" in result.stdout.str()
 
 
 def test_the_schema_of_gate_files_knows_the_four_keys() -> None:

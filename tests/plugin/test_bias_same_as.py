@@ -64,22 +64,20 @@ def test_gates_of_a_file(jobs: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*tiny-nli.net_neutral.same_as_a:b FAILED*"])
 
 
-@pytest.mark.parametrize(
-    ("gate", "said"),
-    [
-        ("same_as: a", "'the same as' needs a margin, how much *"),
-        (
-            "same_as: a, no_worse_than: a, margin: 1",
-            "'same_as' and 'no_worse_than' are two gates: give each its own entry",
-        ),
-        ("same_as: 3, margin: 1", "'same_as' of the gate should be *"),
-    ],
-)
-def test_wrong_gates_are_one_error(jobs: pytest.Pytester, gate: str, said: str) -> None:
-    (jobs.path / "g.bias.yaml").write_text(f"gates:\n  - {{suite: tiny-nli.yaml, {gate}}}\n")
-    result = jobs.runpytest("g.bias.yaml", model(jobs, "good", "a"))
-    assert result.ret != pytest.ExitCode.OK
-    result.stdout.fnmatch_lines([f"*g.bias.yaml:2: {said}"])
+WRONG = [
+    ("same_as: a", "'the same as' needs a margin, how much *"),
+    ("same_as: a, no_worse_than: a, margin: 1", "'same_as' and 'no_worse_than' are two gates: give each its own entry"),
+    ("same_as: 3, margin: 1", "'same_as' of the gate should be *"),
+]
+
+
+def test_wrong_gates_are_one_error(jobs: pytest.Pytester) -> None:
+    for number, (gate, _) in enumerate(WRONG):
+        (jobs.path / f"wrong-{number}.bias.yaml").write_text(f"gates:\n  - {{suite: tiny-nli.yaml, {gate}}}\n")
+    result = jobs.runpytest(model(jobs, "good", "a"))
+    result.assert_outcomes(errors=len(WRONG))
+    for number, (_, said) in enumerate(WRONG):
+        result.stdout.fnmatch_lines([f"*wrong-{number}.bias.yaml:2: {said}"])
 
 
 @pytest.mark.parametrize(

@@ -23,61 +23,54 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("gates: [1, }", "*release.bias.yaml:1: not valid YAML*"),
-        ("gate: []", "*release.bias.yaml:1: unknown key 'gate'*"),
-        ("gates:\n  - suite: nope\n    at_most: 1", "*release.bias.yaml:2: no suite 'nope'*"),
-        (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    statistic: nope\n    at_most: 1",
-            "*release.bias.yaml:3: tiny-nli has no statistic 'nope'; it has net_neutral, *",
-        ),
-        (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    statistic: net-neutrl\n    at_most: 1",
-            "*release.bias.yaml:3: tiny-nli has no statistic 'net-neutrl'; did you mean net_neutral[?]",
-        ),
-        (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 0.5\n    settings: {limt: 9}",
-            "*release.bias.yaml:4: unknown setting 'limt'; did you mean limit[?]",
-        ),
-        ("gates:\n  - suite: ./tiny-nli.yaml", "*release.bias.yaml:2: a gate without a limit*"),
-        (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    at_most: much",
-            "*release.bias.yaml:3: 'at_most' of the gate should be*",
-        ),
-        (
-            "gates:\n  - suite: ./tiny-lm.yaml\n    statistic: signed_bias\n    at_most: 1",
-            "*release.bias.yaml:2: signed_bias is worse on either side*",
-        ),
-        (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    at_most: 1\n    settings: {speed: 9}",
-            "*release.bias.yaml:4: unknown setting 'speed'*",
-        ),
-        ("gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 1\n    margin: 1", "*release.bias.yaml:4: 'margin'*"),
-        (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    at_least: -5",
-            "*release.bias.yaml:2: no model can break at_least -5: net_neutral lies from 0 to 1 (neutral is 1)*",
-        ),
-        ("gates:\n  - suite: ./tiny-nli.yaml\n    within: 1", "*release.bias.yaml:2: no model can break within 1: *"),
-        (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    baseline: true\n    margin: 1000",
-            (
-                "*release.bias.yaml:4: no model can break the margin 1000: net_neutral lies from 0 to 1, and it can"
-                " worsen by at most 1*"
-            ),
-        ),
-        (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    same_as: m\n    margin: 1",
-            "*release.bias.yaml:4: no model can break the margin 1: * it can change by at most 1*",
-        ),
-    ],
-)
-def test_a_wrong_gate_file_is_one_error_with_file_and_line(project: pytest.Pytester, text: str, message: str) -> None:
-    project.path.joinpath("release.bias.yaml").write_text(text)
+#: Wrong gate files, and what is said of them.
+WRONG = [
+    ("gates: [1, }", ":1: not valid YAML*"),
+    ("gate: []", ":1: unknown key 'gate'*"),
+    ("gates:\n  - suite: nope\n    at_most: 1", ":2: no suite 'nope'*"),
+    (
+        "gates:\n  - suite: ./tiny-nli.yaml\n    statistic: nope\n    at_most: 1",
+        ":3: tiny-nli has no statistic 'nope'; it has net_neutral, *",
+    ),
+    (
+        "gates:\n  - suite: ./tiny-nli.yaml\n    statistic: net-neutrl\n    at_most: 1",
+        ":3: tiny-nli has no statistic 'net-neutrl'; did you mean net_neutral[?]",
+    ),
+    (
+        "gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 0.5\n    settings: {limt: 9}",
+        ":4: unknown setting 'limt'; did you mean limit[?]",
+    ),
+    ("gates:\n  - suite: ./tiny-nli.yaml", ":2: a gate without a limit*"),
+    ("gates:\n  - suite: ./tiny-nli.yaml\n    at_most: much", ":3: 'at_most' of the gate should be*"),
+    (
+        "gates:\n  - suite: ./tiny-lm.yaml\n    statistic: signed_bias\n    at_most: 1",
+        ":2: signed_bias is worse on either side*",
+    ),
+    ("gates:\n  - suite: ./tiny-nli.yaml\n    at_most: 1\n    settings: {speed: 9}", ":4: unknown setting 'speed'*"),
+    ("gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 1\n    margin: 1", ":4: 'margin'*"),
+    (
+        "gates:\n  - suite: ./tiny-nli.yaml\n    at_least: -5",
+        ":2: no model can break at_least -5: net_neutral lies from 0 to 1 (neutral is 1)*",
+    ),
+    ("gates:\n  - suite: ./tiny-nli.yaml\n    within: 1", ":2: no model can break within 1: *"),
+    (
+        "gates:\n  - suite: ./tiny-nli.yaml\n    baseline: true\n    margin: 1000",
+        (":4: no model can break the margin 1000: net_neutral lies from 0 to 1, and it can worsen by at most 1*"),
+    ),
+    (
+        "gates:\n  - suite: ./tiny-nli.yaml\n    same_as: m\n    margin: 1",
+        ":4: no model can break the margin 1: * it can change by at most 1*",
+    ),
+]
+
+
+def test_a_wrong_gate_file_is_one_error_with_file_and_line(project: pytest.Pytester) -> None:
+    for number, (text, _) in enumerate(WRONG):
+        project.path.joinpath(f"wrong-{number}.bias.yaml").write_text(text)
     result = project.runpytest(model(project, "good"))
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([message])
+    result.assert_outcomes(errors=len(WRONG))
+    for number, (_, message) in enumerate(WRONG):
+        result.stdout.fnmatch_lines([f"*wrong-{number}.bias.yaml{message}"])
 
 
 def test_nothing_is_written_without_a_flag(project: pytest.Pytester) -> None:

@@ -94,48 +94,47 @@ def test_an_unchanged_model_passes_however_it_is_asked(wide_project: pytest.Pyte
     assert set(verdicts.values()) == {"unchanged"} and result.ret == 0
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("suite: ./wide.yaml, baseline: true, generalise: true", "2: 'generalise' goes with a limit; *"),
-        ("suite: ./wide.yaml, at_least: 0.5, generalise: much", "2: 'generalise' of the gate should be *"),
-        (
-            "suite: ./wide.yaml, at_least: 0.5, margin: 0.1",
-            "2: 'margin' goes with 'baseline: true', 'no_worse_than' or 'same_as'",
-        ),
-        ("suite: ./wide.yaml, same_as: last", "2: 'the same as' needs a margin, *"),
-        ("suite: ./wide.yaml, baseline: true, margin: much", "2: a margin should be *; got 'much'"),
-        ("suite: ./wide.yaml, baseline: true, margin: -1", "2: a margin should be a number of 0 or more*"),
-        ("suite: ./wide.yaml, baseline: true, margin: .nan", "2: *expected a finite decimal number, got '.nan'*"),
-        (
-            "suite: ./wide.yaml, at_least: 0.5, settings: {seeds: 1}",
-            "2: seeds should be a whole number of at least 2, got 1",
-        ),
-        (
-            "suite: ./wide.yaml, at_least: 0.5, settings: {seeds: x}",
-            "2: seeds should be a whole number of at least 2, got 'x'",
-        ),
-        (
-            "suite: ./wide.yaml, at_least: 0.5, settings: {limit: none}",
-            "2: limit should be a whole number of at least 1, got 'none'; leave it out for that of the run",
-        ),
-        (
-            "suite: ./wide.yaml, at_least: 0.5, settings: {seed: -1}",
-            "2: seed should be a whole number of at least 0, got -1*",
-        ),
-        (
-            "suite: ./wide.yaml, at_least: 0.5, settings: {unit: word}",
-            "2: option 'unit' of wide should be *, got 'word'",
-        ),
-        ("suite: ./wide.yaml, no_worse_than: 3", "2: 'no_worse_than' of the gate should be *"),
-        ("suite: ./wide.yaml, at_least: .nan", "2: *expected a finite decimal number, got '.nan'*"),
-    ],
-)
-def test_a_wrong_gate_is_one_error_with_its_line(wide_project: pytest.Pytester, line: str, message: str) -> None:
-    gates(wide_project, line)
+#: Wrong gates, and what is said of them.
+WRONG = [
+    ("suite: ./wide.yaml, baseline: true, generalise: true", "2: 'generalise' goes with a limit; *"),
+    ("suite: ./wide.yaml, at_least: 0.5, generalise: much", "2: 'generalise' of the gate should be *"),
+    (
+        "suite: ./wide.yaml, at_least: 0.5, margin: 0.1",
+        "2: 'margin' goes with 'baseline: true', 'no_worse_than' or 'same_as'",
+    ),
+    ("suite: ./wide.yaml, same_as: last", "2: 'the same as' needs a margin, *"),
+    ("suite: ./wide.yaml, baseline: true, margin: much", "2: a margin should be *; got 'much'"),
+    ("suite: ./wide.yaml, baseline: true, margin: -1", "2: a margin should be a number of 0 or more*"),
+    ("suite: ./wide.yaml, baseline: true, margin: .nan", "2: *expected a finite decimal number, got '.nan'*"),
+    (
+        "suite: ./wide.yaml, at_least: 0.5, settings: {seeds: 1}",
+        "2: seeds should be a whole number of at least 2, got 1",
+    ),
+    (
+        "suite: ./wide.yaml, at_least: 0.5, settings: {seeds: x}",
+        "2: seeds should be a whole number of at least 2, got 'x'",
+    ),
+    (
+        "suite: ./wide.yaml, at_least: 0.5, settings: {limit: none}",
+        "2: limit should be a whole number of at least 1, got 'none'; leave it out for that of the run",
+    ),
+    (
+        "suite: ./wide.yaml, at_least: 0.5, settings: {seed: -1}",
+        "2: seed should be a whole number of at least 0, got -1*",
+    ),
+    ("suite: ./wide.yaml, at_least: 0.5, settings: {unit: word}", "2: option 'unit' of wide should be *, got 'word'"),
+    ("suite: ./wide.yaml, no_worse_than: 3", "2: 'no_worse_than' of the gate should be *"),
+    ("suite: ./wide.yaml, at_least: .nan", "2: *expected a finite decimal number, got '.nan'*"),
+]
+
+
+def test_a_wrong_gate_is_one_error_with_its_line(wide_project: pytest.Pytester) -> None:
+    for number, (line, _) in enumerate(WRONG):
+        wide_project.path.joinpath(f"wrong-{number}.bias.yaml").write_text(f"gates:\n  - {{{line}}}\n")
     result = wide_project.runpytest(model(wide_project, "usual"))
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*g.bias.yaml:{message}"])
+    result.assert_outcomes(errors=len(WRONG))
+    for number, (_, message) in enumerate(WRONG):
+        result.stdout.fnmatch_lines([f"*wrong-{number}.bias.yaml:{message}"])
 
 
 def test_a_model_to_compare_with_that_is_not_there(wide_project: pytest.Pytester) -> None:

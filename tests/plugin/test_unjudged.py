@@ -184,21 +184,22 @@ def test_a_model_and_nothing_to_run_says_what_to_type_next(project: pytest.Pytes
     project.runpytest().stdout.no_fnmatch_line("*nothing measures*")
 
 
-@pytest.mark.parametrize(
-    ("mark", "message"),
-    [
-        ("optional=1", "'optional' of pytest.mark.bias should be true or false, got 1"),
-        ('models="m"', "'models' of pytest.mark.bias should be a list of names, got 'm'"),
-        ('owner=""', "'owner' of pytest.mark.bias should be a text, got ''"),
-        ('decided="2026-02-30"', "'decided' of pytest.mark.bias should be a date as 2026-11-22, got '2026-02-30'"),
-        ("option=True", "pytest.mark.bias takes because=, owner=, harm=, decided=, models=, optional=; got option"),
-    ],
-)
-def test_a_wrong_marker_is_one_line(project: pytest.Pytester, mark: str, message: str) -> None:
-    project.makepyfile(test_it=PYTHON.format(mark=f"@pytest.mark.bias({mark})"))
+WRONG_MARKERS = [
+    ("optional=1", "'optional' of pytest.mark.bias should be true or false, got 1"),
+    ('models="m"', "'models' of pytest.mark.bias should be a list of names, got 'm'"),
+    ('owner=""', "'owner' of pytest.mark.bias should be a text, got ''"),
+    ('decided="2026-02-30"', "'decided' of pytest.mark.bias should be a date as 2026-11-22, got '2026-02-30'"),
+    ("option=True", "pytest.mark.bias takes because=, owner=, harm=, decided=, models=, optional=; got option"),
+]
+
+
+def test_a_wrong_marker_is_one_line(project: pytest.Pytester) -> None:
+    for number, (mark, _) in enumerate(WRONG_MARKERS):
+        project.makepyfile(**{f"test_{number}": PYTHON.format(mark=f"@pytest.mark.bias({mark})")})
     result = project.runpytest(model(project, "filler"))
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"test_it.py::test_fills: {message}"])
+    result.assert_outcomes(errors=len(WRONG_MARKERS))
+    for number, (_, message) in enumerate(WRONG_MARKERS):
+        result.stdout.fnmatch_lines([f"test_{number}.py::test_fills: {message}"])
 
 
 def test_a_suite_whose_texts_are_too_long_for_a_model_is_skipped(project: pytest.Pytester) -> None:
