@@ -5,8 +5,9 @@ on SNLI.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -78,9 +79,9 @@ class StaticInferenceTraining(InferenceTuning):
         from pytest_genderbias.recipes.networks import decomposable_attention as ours
 
         pairs = (pair for paths in self.files.values() for path in paths for pair in read_inference(path))
-        texts = chain(_packaged_texts(), (text for *both, _ in pairs for text in both))
-        split = (ours.words_of(text.lower() if vectors.lowercased else text) for text in texts)
-        words = sorted({word for of_text in split for word in of_text} & vectors.words.keys())
+        texts = (text for *both, _ in pairs for text in both)
+        of_data = _words(texts, vectors.lowercased)
+        words = sorted((_packaged_words(vectors.lowercased) | of_data) & vectors.words.keys())
         matrix = np.concatenate([np.zeros((len(ours.SPECIAL), vectors.matrix.shape[1])), vectors.get(words)])
         matrix[ours.SPECIAL.index(ours.UNKNOWN)] = vectors.matrix.mean(axis=0, dtype=np.float64)
         rows, size = matrix.shape
@@ -91,6 +92,18 @@ class StaticInferenceTraining(InferenceTuning):
         network.config.architectures = [type(network).__name__]
         network.to(device_for_new()).eval()
         return wrap_network(network, ours.make_tokenizer(words, vectors.lowercased), name)
+
+
+def _words(texts: Iterable[str], lowercased: bool) -> frozenset[str]:
+    from pytest_genderbias.recipes.networks import decomposable_attention as ours
+
+    split = (ours.words_of(text.lower() if lowercased else text) for text in texts)
+    return frozenset(word for of_text in split for word in of_text)
+
+
+@cache
+def _packaged_words(lowercased: bool) -> frozenset[str]:
+    return _words(_packaged_texts(), lowercased)
 
 
 def _packaged_texts() -> list[str]:

@@ -9,6 +9,7 @@ embeddings.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -236,6 +237,7 @@ def words_of(text: str) -> list[str]:
     return [word for word, _ in _cutter().pre_tokenize_str(text)]
 
 
+@cache
 def _cutter() -> PreTokenizer:
     from tokenizers import Regex, pre_tokenizers
 
