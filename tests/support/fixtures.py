@@ -58,6 +58,16 @@ def few_draws(monkeypatch):
     monkeypatch.setattr("pytest_genderbias.engines.served_proof._DRAWN_PER_TEXT", 2)
 
 
+@pytest.fixture(scope="module")
+def little_padding():
+    """Ask a small network whether padding moves its output with rows of 64 tokens in place of 1,024, as a large one is.
+    ``tests/models/test_behaviour.py`` tests what it is asked.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("pytest_genderbias.models.behaviour._MOST_PADDED", 64)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """The folder of real data and models, which is not part of the repository."""
