@@ -217,7 +217,7 @@ def test_start_keeps_the_encoder_and_is_saved_whole(recipe, tiny_model, kind, tm
 
 
 def test_suites_measure_the_checkpoint_by_its_own_scores(trained, shared_data):
-    occupations = measure("coref-occupation", trained, cache=None)
+    occupations = measure("coref-occupation", trained, limit=200, cache=None)
     assert occupations.value > 0 and any(
         note.startswith("span scorer, trained on 43 documents of gap") for note in occupations.notes
     )
@@ -414,7 +414,8 @@ def test_superficial_is_refused_for_one_encoder_and_done_for_two(recipe, data, t
         judge_reduction(frozen, "coref-occupation", superficial=True, cache=None)
     short = replace(recipe, epochs=1)
     run = mitigate(tiny_model("bert"), method, short, seeds=1, folder=tmp_path)
-    judgement = judge_reduction(run, "coref-occupation", by=0.0, superficial=True, cache=None, budget={"f1": 1.0})
+    few = {"limit": 200, "cache": None}
+    judgement = judge_reduction(run, "coref-occupation", by=0.0, superficial=True, budget={"f1": 1.0}, **few)
     assert "superficial" in judgement.text and "f1" in judgement.text
     assert [sorted(figures) for (figures,) in run.performance("after")] == [["conll_f1", "f1"]]
 
@@ -422,7 +423,9 @@ def test_superficial_is_refused_for_one_encoder_and_done_for_two(recipe, data, t
 def test_debiased_embeddings_go_into_the_training_and_out_of_it(recipe, tiny_model, tmp_path):
     pairs = make_method("wed", when="both", components=1)
     run = mitigate(tiny_model("bert"), pairs, replace(recipe, epochs=1), seeds=1, folder=tmp_path)
-    before, after = (measure("coref-occupation", run.open(side[0]), cache=None) for side in (run.before, run.after))
+    before, after = (
+        measure("coref-occupation", run.open(side[0]), limit=200, cache=None) for side in (run.before, run.after)
+    )
     assert before.value != after.value
 
 

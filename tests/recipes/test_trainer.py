@@ -17,6 +17,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from support.forks import forked
 from support.interrupted import StopAt
 from support.tiny_checkpoints import make_network, save_checkpoint, tokenizer
 
@@ -100,37 +101,42 @@ def test_progress_is_one_bar_with_the_latest_loss(tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-KILLED = """
-import os, signal, sys
-sys.path[:0] = {paths!r}
-import torch, transformers
-torch.set_num_threads({threads})  # as here: with another number the last digits differ
-from test_trainer import train, Training
 class Kill(transformers.TrainerCallback):
     def on_step_end(self, args, state, control, **more):
         if state.global_step == 7:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+APART = """
+import sys
+sys.path[:0] = {paths!r}
+import torch
+torch.set_num_threads({threads})  # as here: with another number the last digits differ
+from test_trainer import Kill, Training, train
 train({folder!r}, Training(callbacks=(Kill(),)))
 """
 
 
-def run_apart(code):
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
-    )
+def killed(folder):
+    """Start a training, in a copy of this process, that is killed in its seventh step."""
+    told = folder.with_name("told")
+    return forked(lambda: train(folder, Training(callbacks=(Kill(),))), told), told.exists() and told.read_text()
 
 
-def test_a_killed_training_goes_on(tmp_path, whole):
-    folder = str(tmp_path / "killed")
-    done = run_apart(
-        KILLED.format(
-            paths=[str(Path(__file__).parents[1]), os.path.dirname(__file__)],
-            folder=folder,
-            threads=torch.get_num_threads(),
-        )
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert last_checkpoint(tmp_path / "killed/checkpoints").endswith("checkpoint-4")
+def killed_apart(folder):
+    paths = [str(Path(__file__).parents[1]), os.path.dirname(__file__)]
+    code = textwrap.dedent(APART.format(paths=paths, folder=str(folder), threads=torch.get_num_threads()))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("kill", [killed, pytest.param(killed_apart, marks=pytest.mark.slow)])
+def test_a_killed_training_goes_on(tmp_path, whole, kill):
+    folder = tmp_path / "killed"
+    status, error = kill(folder)
+    assert status == -signal.SIGKILL, error
+    assert last_checkpoint(folder / "checkpoints").endswith("checkpoint-4")
     assert same(train(folder), whole)
 
 
@@ -269,7 +275,7 @@ def test_the_generators_of_the_caller_stay_as_they_were(tmp_path):
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     expected = draw()
     random.setstate(states[0]), np.random.set_state(states[1]), torch.set_rng_state(states[2])
-    train(tmp_path)
+    train(tmp_path, Training(max_steps=2))
     assert draw() == expected
 
 
@@ -303,7 +309,7 @@ def test_parts_are_frozen():
 
 def test_what_is_frozen_stays_as_it_was(tmp_path):
     before = dict(make_network("bert-nli", hidden_dropout_prob=0.3).named_parameters())
-    after = train(tmp_path, Training(freeze="encoder"))
+    after = train(tmp_path, Training(freeze="encoder", max_steps=3))
     moved = {name for name in after if name in before and not torch.equal(after[name], before[name])}
     assert moved == {"classifier.weight", "classifier.bias"}
 
