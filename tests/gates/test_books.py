@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -306,40 +307,26 @@ def test_a_merge_conflict_names_the_entries_and_loses_no_reason(tmp_path: Path) 
 
 # Several runs at a time.
 
-_WRITE = """
-import sys; from pathlib import Path
-from support.baseline_books import write_entries
-from support.hand_made import hand_made
-from pytest_genderbias.gates.book import entry_of
-folder, run, times = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-print("ready", flush=True); sys.stdin.readline()
-for i in range(times):
-    own, shared = entry_of(hand_made((run * times + i) / 1e4)), entry_of(hand_made(i / 1e3))
-    write_entries(folder, "m", "t.py", {f"e{run}-{i}": own, f"s{run}": shared})
-"""
+
+def write(folder: Path, run: int, times: int, all_ready: Barrier) -> None:
+    all_ready.wait(120)
+    for i in range(times):
+        own, shared = entry_of(hand_made((run * times + i) / 1e4)), entry_of(hand_made(i / 1e3))
+        write_entries(folder, "m", "t.py", {f"e{run}-{i}": own, f"s{run}": shared})
 
 
 def write_side_by_side(folder: Path, runs: int, times: int) -> Path:
     """Write two entries at a time to one book, one new and one that is replaced, in several processes; return the
     book.
     """
-    arguments = [
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n{_WRITE}",
-        str(folder),
-    ]
-    writers = [
-        subprocess.Popen([*arguments, str(run), str(times)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for run in range(runs)
-    ]
+    processes = get_context("fork" if hasattr(os, "fork") else "spawn")
+    all_ready = processes.Barrier(runs)
+    writers = [processes.Process(target=write, args=(folder, run, times, all_ready)) for run in range(runs)]
     for writer in writers:
-        assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
+        writer.start()
     for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("\n")
-        writer.stdin.close()
-    assert [writer.wait(300) for writer in writers] == [0] * runs
+        writer.join(300)
+    assert [writer.exitcode for writer in writers] == [0] * runs
     return book_path(folder, "m", "t.py")
 
 

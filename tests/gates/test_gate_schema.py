@@ -55,7 +55,8 @@ def texts_of_tests() -> list[tuple[str, str]]:
     return [
         (f"{path.relative_to(ROOT)}:{node.lineno}", node.value)
         for path in sorted(ROOT.glob("tests/**/*.py"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if re.search("(gates|mitigate):", text := path.read_text("utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and re.match(r"\s*(gates|mitigate):\s", str(node.value))
     ]
 
@@ -186,6 +187,13 @@ def compare(data: Mapping[str, Any]) -> bool:
     return refused is None
 
 
+def accepted(data: Mapping[str, Any]) -> bool:
+    """Return whether reader and schema accept a file. The schema, which is slow, is asked where the reader does."""
+    return refusal(parse_map(yaml.safe_dump(dict(data), sort_keys=False), "release.bias.yaml")) is None and compare(
+        data
+    )
+
+
 _SETTING = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
@@ -237,7 +245,7 @@ def test_entries_with_many_keys_are_accepted() -> None:
         (REDUCTIONS, lambda entry: {"mitigate": [{"method": "wed", "reduces": [entry]}]}),
         (MITIGATIONS, lambda entry: {"mitigate": [_with_recipe(entry)]}),
     ):
-        find(drawn(values), lambda entry, file=file: len(entry) > 4 and compare(file(entry)), settings=any_one)
+        find(drawn(values), lambda entry, file=file: len(entry) > 4 and accepted(file(entry)), settings=any_one)
 
 
 def test_the_command_prints_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

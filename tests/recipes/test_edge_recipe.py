@@ -135,7 +135,7 @@ def test_the_checkpoint_is_measured_by_the_head_that_it_carries(trained):
 
 def test_bias_is_watched_while_the_head_is_trained(recipe, tiny_model, tmp_path):
     start = recipe.start(tiny_model("bert"), 0)
-    watch = BiasCallback("coref-occupation", every=[0, 5], model=start)
+    watch = BiasCallback("coref-occupation", every=[0, 5], model=start, limit=200)
     recipe.train(start, recipe.rows(), 0, tmp_path, Training([watch], max_steps=9))
     assert [entry["step"] for entry in watch.history] == [0, 5, 9]
     assert len({entry["values"]["coref-occupation/aggregate_bias"] for entry in watch.history}) == 3
