@@ -113,7 +113,7 @@ def test_works_under_xdist(project: pytest.Pytester) -> None:
         "--bias-option=tiny-nly:unit=x",
         "--bias-cache=cache",
     )
-    result = project.runpytest_subprocess(
+    result = project.runpytest(
         "-p", "xdist", "-n", "1", *UNASKED, *flags, model(project, "good"), "--bias-strict", "--bias-json=r.json"
     )
     result.assert_outcomes(passed=5, failed=3, errors=1)

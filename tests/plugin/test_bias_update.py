@@ -159,7 +159,7 @@ def test_a_killed_worker_loses_nothing(gated: pytest.Pytester) -> None:
     gated.runpytest(model(gated, "good"), "--bias-update")
     before = book(gated).read_bytes()
     gated.makepyfile(test_killed="import os, signal\ndef test_it(bias_model): os.kill(os.getpid(), signal.SIGKILL)")
-    result = gated.runpytest_subprocess("-p", "xdist", "-n1", model(gated, "good"))
+    result = gated.runpytest("-p", "xdist", "-n1", model(gated, "good"))
     result.stdout.fnmatch_lines(["*crashed*"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "unused" not in result.stdout.str()

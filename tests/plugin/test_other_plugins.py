@@ -138,9 +138,7 @@ def test_groups_of_xdist_do_not_hide_unused_entries(project: pytest.Pytester) ->
     data["entries"]["old"] = data["entries"]["tiny-nli"]
     book.write_text(json.dumps(data))
     for dist in (("-n1", "--dist=loadgroup"), ("--dist=each", "--tx=2*popen")):
-        result = project.runpytest_subprocess(
-            "-p", "xdist", *dist, model(project, "good"), "--bias-json=r.json", *UNASKED
-        )
+        result = project.runpytest("-p", "xdist", *dist, model(project, "good"), "--bias-json=r.json", *UNASKED)
         assert result.ret == pytest.ExitCode.TESTS_FAILED, dist
         result.stdout.fnmatch_lines(["unused baseline entries:*", "ERROR bias - unused baseline entries: *"])
         [judged] = json.loads(project.path.joinpath("r.json").read_text())["judgements"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.forks import forked
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
@@ -16,14 +18,13 @@ from pytest_genderbias.mitigation.harness import file as module
 from pytest_genderbias.mitigation.harness.file import MitigationRunner
 
 PROGRAM = """
-import json, sys
 from pytest_genderbias import measure
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation import judge_reduction, make_method
 from pytest_genderbias.mitigation.harness.file import MitigationRunner
 from pytest_genderbias.models.loading import load_model
 
-model, folder = load_model("demo-lm"), sys.argv[1]
+model = load_model("demo-lm")
 for seed in range(3):
     model.backend.network.get_input_embeddings().weight.data.mul_(1 + 0.01 * seed)
     model.backend.network.save_pretrained(f"{folder}/seed-{seed}")
@@ -38,19 +39,32 @@ run = mitigations.mitigate("demo-lm", projection, controls=1)
 assert mitigations.mitigate("demo-lm", projection, controls=1) is run
 judgement = judge_reduction(run, "lm-occupation", by=0.0)
 assert judge_reduction(run, "lm-occupation", by=0.0) == judgement
-pytest_modules = sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest", "_pytest"))
-print(json.dumps({
-    "restarts": restarts.restarts, "notes": list(restarts.notes), "code": judgement.code, "model": judgement.model,
-    "pytest": pytest_modules,
-}))
+said = {
+    "restarts": restarts.restarts, "notes": list(restarts.notes), "code": judgement.code, "model": judgement.model
+}
 """
 
 
+def modules_of(*packages: str) -> list[str]:
+    return sorted(name for name in sys.modules if name.partition(".")[0] in packages)
+
+
+def found(folder: str) -> dict[str, object]:
+    """Run the program where neither pytest, nor the hook by which it imports, nor the package is loaded."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest")]
+    for name in modules_of("pytest", "_pytest", "pytest_genderbias"):
+        del sys.modules[name]
+    names: dict[str, Any] = {"folder": folder}
+    exec(PROGRAM, names)
+    return {**names["said"], "pytest": modules_of("pytest", "_pytest")}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_restarts_and_a_mitigation_need_no_pytest(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    """In a copy of this process, which has loaded torch and transformers."""
+    told = tmp_path / "told"
+    assert forked(lambda: found(str(tmp_path)), told) == 0, told.read_text()
+    result = json.loads(told.read_text())
     assert result["pytest"] == []
     assert result["restarts"] == 3 and result["notes"] == ["mean over 3 restarts, seeds 0, 1, 2"]
     assert result["code"] in ("reduced", "not_reduced", "too_few", "over_corrected")
