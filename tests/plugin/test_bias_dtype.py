@@ -11,7 +11,11 @@ def test_the_weights_have_the_format_and_the_signature_says_so(project: pytest.P
     found = {}
     for dtype in ("float32", "float64"):
         project.runpytest(
-            "--bias-model=m=demo-lm", "--bias-suite=lm-occupation", f"--bias-dtype={dtype}", "--bias-json=r.json"
+            "--bias-model=m=demo-lm",
+            "--bias-suite=lm-occupation",
+            "--bias-limit=64",
+            f"--bias-dtype={dtype}",
+            "--bias-json=r.json",
         ).assert_outcomes(passed=1)
         (measurement,) = json.loads(project.path.joinpath("r.json").read_text())["measurements"]
         assert measurement["signature"]["model"]["dtype"] == dtype

@@ -60,7 +60,7 @@ def test_what_was_skipped_is_said_with_its_reason(project):
 
 def test_all_leaves_out_a_language_that_the_model_does_not_know(pytester: pytest.Pytester) -> None:
     with asked():
-        args = ("--bias-model=a=demo-lm", "--bias-no-cache", "--bias-limit=16", "-v", "-k", "pronoun-occupation-")
+        args = ("--bias-model=a=demo-lm", "--bias-limit=16", "-v", "-k", "pronoun-occupation-")
         result = pytester.runpytest(*args, "--bias-suite=all", "--bias-json=run.json")
         result.assert_outcomes(skipped=3, deselected=result.parseoutcomes()["deselected"])
         reason = "not run on a: pronoun-occupation-fr: its language is fr, and a cannot do the task: *"

@@ -123,7 +123,8 @@ def test_what_cannot_be_gated_says_why(project: pytest.Pytester) -> None:
 
 
 def test_a_model_that_cannot_do_the_task_is_named_as_the_reason(tmp_path: Path) -> None:
-    dead = measure("weat-names", load_model("demo-mlm"), cache=None).without_values("cannot do the task: 0 of 9")
+    found = measure("lm-occupation", load_model("demo-mlm"), limit=64, cache=None)
+    dead = found.without_values("cannot do the task: 0 of 9")
     run = RunInfo("2026-11-22T10:00:00+01:00", "1", models=(ReportedModel("m", "demo-mlm"),))
     dead = replace(dead, model="m", reasons=dict.fromkeys(dead.values, "no direction; cannot do the task: 0 of 9"))
     assert dead.unable == "cannot do the task: 0 of 9"
