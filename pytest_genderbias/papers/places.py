@@ -81,7 +81,7 @@ def piece_vectors(data: Path, folder: Path) -> Path:
     model = Runner().open(str(data / "models" / "bert-tiny-mlm"))
     vectors = input_embeddings(model.backend.network)
     rows = sorted((piece, row) for piece, row in model.backend.tokenizer.get_vocab().items() if piece.isalpha())
-    lines = [f"{piece} {' '.join(f'{value:.5f}' for value in vectors[row])}" for piece, row in rows]
+    lines = [f"{piece} {' '.join(f'{value:.5f}' for value in vectors[row].tolist())}" for piece, row in rows]
     return _written(folder / "tiny-vectors.txt", lines)
 
 
