@@ -28,6 +28,7 @@ from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.query import PairProbabilities
 from pytest_genderbias.text.packaged import folder, names
 
+pytestmark = pytest.mark.usefixtures("little_padding")
 HIDDEN, SIZE = 12, 7
 PAIRS = [
     ("The accountant ate a bagel.", "The man ate a bagel."),
@@ -174,14 +175,14 @@ def test_it_is_an_ordinary_checkpoint(model, saved, tmp_path) -> None:
 @pytest.mark.filterwarnings("ignore::pytest_genderbias.measurement.carry_out.LabelWarning")  # its weights are random
 def test_a_suite_measured_in_batches_is_that_of_single_pairs(model) -> None:
     space, _ = suite_space("nli-occupation")
-    cases = random_order(space.n_units, load_suite("nli-occupation").digest, 0)[:3000]
-    alone = torch.stack([logits(model, *pair) for pair in space.sentences(cases[:600])]).softmax(-1).numpy()
+    cases = random_order(space.n_units, load_suite("nli-occupation").digest, 0)[:1000]
+    alone = torch.stack([logits(model, *pair) for pair in space.sentences(cases[:200])]).softmax(-1).numpy()
     scorer = make_scorer(space, PairProbabilities(), model, None)
     scores = scorer.score(cases)
-    np.testing.assert_allclose(scores[:600], alone, atol=1e-5)
+    np.testing.assert_allclose(scores[:200], alone, atol=1e-5)
     assert scorer.notes == []
     assert np.ptp(alone[:, 1]) > 0.01
-    found = measure("nli-occupation", model, limit=3000, seed=0, cache=None)
+    found = measure("nli-occupation", model, limit=1000, seed=0, cache=None)
     assert found.values["net_neutral"] == pytest.approx(scores[:, 1].mean(), abs=1e-5)
 
 
