@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from support.tiny_checkpoints import corpus, make_network, tokenizer
 
-_STEPS, _SENTENCES, _LONGEST = 80, 8, 64
+_STEPS, _LONGEST = 60, 64
+_ROWS, _SENTENCES = 3, 3  #: rows beside its own texts at each step, and sentences in each, so that little is padding
 
 
 @cache
@@ -26,18 +27,19 @@ def trained(kind, *texts, seed=0):
         else {"hidden_size": 64, "max_position_embeddings": 512, "intermediate_size": 128}
     )
     network = make_network(kind, seed, initializer_range=0.05, **wider)
-    rng, optimiser = np.random.default_rng(seed), torch.optim.AdamW(network.parameters(), lr=6e-3)
-    ids = [_with_begin(words, text)[:_LONGEST] for text in texts] + [
-        _with_begin(words, text)[:_LONGEST] for text in corpus()[::5]
-    ]
+    rng, optimiser = np.random.default_rng(seed), torch.optim.AdamW(network.parameters())
+    others = [_with_begin(words, text) for text in corpus()[::5]]
+    starts = range(0, len(others), _SENTENCES)
+    rows = [[token for text in others[start : start + _SENTENCES] for token in text] for start in starts]
+    ids = [row[:_LONGEST] for row in [_with_begin(words, text) for text in texts] + rows]
     own = np.arange(len(texts))
     torch.manual_seed(seed)
     network.train()
     for step in range(_STEPS):
-        others = rng.choice(np.arange(len(texts), len(ids)), _SENTENCES, replace=False)
+        others = rng.choice(np.arange(len(texts), len(ids)), _ROWS, replace=False)
         batch = [ids[i] for i in (*own, *others)]
         for group in optimiser.param_groups:
-            group["lr"] = 6e-3 * (1 - step / _STEPS) + 1e-4
+            group["lr"] = 8e-3 * (1 - step / _STEPS) + 1e-4
         longest = max(map(len, batch))
         labels = torch.full((len(batch), longest), -100)
         for row, one in enumerate(batch):
