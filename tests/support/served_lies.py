@@ -508,11 +508,13 @@ def _padded_to(length):
 
 def _unlike_known_texts(server, prompts, place):
     """Return whether a prompt does not begin as one of the proof does, with its first token or without."""
-    beginnings = {
-        tuple(server.tokenizer(text, add_special_tokens=added)["input_ids"][:4])
-        for text in KNOWN_TEXTS
-        for added in (True, False)
-    }
+    if "beginnings" not in server.memory:
+        server.memory["beginnings"] = {
+            tuple(server.tokenizer(text, add_special_tokens=added)["input_ids"][:4])
+            for text in KNOWN_TEXTS
+            for added in (True, False)
+        }
+    beginnings = server.memory["beginnings"]
     return not any(tuple(prompts[place][:4]) == beginning[: len(prompts[place])] for beginning in beginnings)
 
 
