@@ -101,7 +101,7 @@ def stop_at(units):
     return enough, seen
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_order_gives_the_same_bits_and_the_same_stop(nli, tmp_path, seed, monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 96)
     enough, seen = stop_at(500)
