@@ -134,9 +134,9 @@ def test_figures_move_as_with_the_network_merged_by_hand(masked: Path) -> None:
     network = make_network("bert")
     merged = merged_by_hand(network.state_dict(), load_file(masked / "lora" / "adapter_model.safetensors"), 6 / 4)
     network.load_state_dict(merged)
-    by_hand = measure("disco-terms", load_model(network, tokenizer=tokenizer("bert")), cache=None)
-    loaded = measure("disco-terms", load_model(masked / "lora", device="cpu"), cache=None)
-    before = measure("disco-terms", load_model(masked / "base", device="cpu"), cache=None)
+    by_hand = measure("disco-terms", load_model(network, tokenizer=tokenizer("bert")), limit=140, cache=None)
+    loaded = measure("disco-terms", load_model(masked / "lora", device="cpu"), limit=140, cache=None)
+    before = measure("disco-terms", load_model(masked / "base", device="cpu"), limit=140, cache=None)
     assert loaded.values == pytest.approx(by_hand.values, nan_ok=True)
     assert loaded.value != before.value
 
