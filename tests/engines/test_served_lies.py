@@ -94,7 +94,7 @@ def test_an_honest_server_whose_answers_prove_nothing_is_refused(pieces, memo, t
         proved(server)
 
 
-def test_byte_pairs_pass_as_pieces_do():
+def test_byte_pairs_pass_as_pieces_do(few_draws):
     with CompletionServer(*trained("gpt2", *KNOWN_TEXTS)) as server:
         _, proof = proved(server)
     assert proof.checks
