@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from support.served import largest
 from support.tiny_checkpoints import tokenizer
 
 from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError, prove
@@ -57,7 +58,7 @@ class PlantedSource:
         values = self._values(
             np.array([row[token] for row, token in zip(table, prompt[1:], strict=True)]), prompts, place, temperature
         )
-        best = np.argsort(-table, axis=1, kind="stable")[:, :most_likely]
+        best = largest(table, most_likely)
         top = [{}, *({int(i): float(row[i]) for i in ids} for row, ids in zip(table, best, strict=True))]
         return PromptAnswer(np.array([np.nan, *values]), self._ids(prompt), self._top(top), self._read(prompt))
 

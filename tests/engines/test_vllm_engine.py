@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from support.served import CompletionServer
+from support.served import CompletionServer, largest
 from support.trained_causal import trained
 
 from pytest_genderbias import load_model, measure
@@ -63,7 +63,7 @@ class StandIn:
     def _output(self, ids, table, written, parameters):
         listed = None
         if parameters.prompt_logprobs is not None:
-            likeliest = np.argsort(-table, axis=1)[:, : parameters.prompt_logprobs]
+            likeliest = largest(table, parameters.prompt_logprobs)
             listed = [None] + [
                 {
                     int(t): SimpleNamespace(logprob=float(table[k, t]) + self.off)

@@ -370,7 +370,7 @@ class CompletionServer:
                 likeliest.append(self._likeliest(reading, echoed, most))
             if new:
                 rows.append(np.array(of_new))
-                likeliest.append(_largest(rows[-1], most))
+                likeliest.append(largest(rows[-1], most))
             sizes.append(echoed + len(new))
         rows = np.concatenate(rows) if rows else np.zeros((0, most + 1))
         likeliest = np.concatenate(likeliest) if likeliest else np.zeros((0, most), np.int64)
@@ -401,10 +401,10 @@ class CompletionServer:
     def _likeliest(self, reading, echoed, most):
         """Return the likeliest tokens of the first places of a prompt, which all honest servers of a network list."""
         if self.memo is None or self.memo.get(tuple(reading.ids)) is not reading.listed:
-            return _largest(reading.listed[:echoed], most)
+            return largest(reading.listed[:echoed], most)
         key = ("likeliest", most, *reading.ids)
         if key not in self.memo:
-            self.memo[key] = _largest(reading.listed, most)
+            self.memo[key] = largest(reading.listed, most)
         return self.memo[key][:echoed]
 
     def _names(self, tokens, body):
@@ -423,7 +423,7 @@ class CompletionServer:
         return [None if np.isnan(value) else value for value in values.astype(np.float32).tolist()]
 
 
-def _largest(rows, most):
+def largest(rows, most):
     """Return the places of the largest values of each row, shape (rows, most)."""
     if not most:
         return np.zeros((len(rows), 0), np.int64)
