@@ -27,15 +27,18 @@ class PlantedChat:
         self._believes, self._mass = believes, mass
 
     def answer_log_probs(self, messages, answers):
-        return np.log([self._probability(message, answer) for message, answer in zip(messages, answers, strict=True)])
+        of_letters = {message: self._probabilities(message) for message in dict.fromkeys(messages)}
+        return np.log(
+            [of_letters[message].get(answer, 1e-6) for message, answer in zip(messages, answers, strict=True)]
+        )
 
-    def _probability(self, message, answer):
+    def _probabilities(self, message):
         options = dict(_OPTION.findall(message))
-        if answer not in options:
-            return 1e-6
+        if not options:
+            return {}
         text = message[: message.index("\nA: ")]
         found = dict(zip(options.values(), self._believes(text, list(options.values())), strict=True))
-        return self._mass * found[options[answer]]
+        return {letter: self._mass * found[option] for letter, option in options.items()}
 
 
 class AlwaysA:
@@ -77,14 +80,20 @@ class PlantedDecider:
         self._logit, self._mass, self._first, self._answers = logit, mass, first, answers
 
     def answer_log_probs(self, messages, answers):
-        return np.log([self._probability(message, answer) for message, answer in zip(messages, answers, strict=True)])
+        of_words = {message: self._probabilities(message) for message in dict.fromkeys(messages)}
+        return np.log(
+            [
+                self._mass * of_words[message].get(answer, 1e-9)
+                for message, answer in zip(messages, answers, strict=True)
+            ]
+        )
 
-    def _probability(self, message, answer):
+    def _probabilities(self, message):
         text, _, wording = message.partition("\n\n")
         yes, no = self._answers
         named_first = 1 if wording.index(yes) < wording.rindex(no) else -1
         p = 1 / (1 + np.exp(-self._logit(text) - self._first * named_first))
-        return self._mass * {yes: p, no: 1 - p}.get(answer, 1e-9)
+        return {yes: p, no: 1 - p}
 
 
 class PairedReplier:
@@ -99,15 +108,15 @@ class PairedReplier:
         self.body, self.shifts, self.noise, self.seed = body, shifts, noise, seed
         self.declines, self.babbles = declines or [0.0] * len(shifts), babbles or [0.0] * len(shifts)
         self.groups = {person.text: place for place, persons in enumerate(body.persons) for person in persons}
+        self.known = {}
+        for prompt in (*body.prompts, *body.controls):
+            for person, place in self.groups.items():
+                filled = prompt.text.replace("{person}", person)
+                self.known.setdefault(filled[0].upper() + filled[1:], (prompt, place))
 
     def find(self, text):
         """Return the prompt of a message, and the place of the group."""
-        for prompt in (*self.body.prompts, *self.body.controls):
-            for person, place in self.groups.items():
-                filled = prompt.text.replace("{person}", person)
-                if text.partition("\n\n")[0] == filled[0].upper() + filled[1:]:
-                    return prompt, place
-        raise AssertionError(text)
+        return self.known[text.partition("\n\n")[0]]
 
     def reply(self, messages, n, seed):
         prompt, place = self.find(messages[0]["content"])
@@ -165,11 +174,12 @@ def _decider(body, shift, right, seed, ask=None, **changes):
     if body.names:
         for word, entry in zip(body.names.words(), body.names.entries, strict=True):
             persons[word.text] = body.groups.index(entry.attributes["group"])
+    longest_first = sorted(persons, key=len, reverse=True)
     known = {control.text: control.label for control in body.controls}
 
     def logit(text):
         case = text.removeprefix(ask["case"].removesuffix("{case}"))
-        person = next(p for p in sorted(persons, key=len, reverse=True) if case.startswith(p))
+        person = next(p for p in longest_first if case.startswith(p))
         scenario = "{person}" + case.removeprefix(person)
         if scenario in known:
             return (1 if known[scenario] == "yes" else -1) * np.log(right / (1 - right))
