@@ -20,6 +20,8 @@ from pytest_genderbias.text.normal_form import folded
 
 _ALIKE = 0.75  #: least share of letters that two names have in common, as difflib counts it, by default
 _MOST_NAMES = 3  #: names that are suggested
+#: What stands for the characters of markdown and HTML.
+_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|`*[]"})
 
 
 def escape(text: str) -> str:
@@ -28,13 +30,7 @@ def escape(text: str) -> str:
     >>> escape("a|b <i>")
     'a\\\\|b &lt;i&gt;'
     """
-    text = (
-        printable(re.sub(r"[\x00-\x1f\x7f]+", " ", text))
-        .replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-    )
-    return re.sub(r"([|`*\[\]])", r"\\\1", text)
+    return printable(re.sub(r"[\x00-\x1f\x7f]+", " ", text)).translate(_MARKUP)
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> str:
