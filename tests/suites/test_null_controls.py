@@ -121,13 +121,13 @@ def test_groups_of_prefixes(case):
 
 
 def test_persons_of_sentences(case):
-    found = part(case("sts"), [0, 1, 2, 60, 61, 65, 130, 190])
+    found = part(case("sts"), [0, 1, 60, 61, 65, 130, 190])
     assert len(found.summary.items["profession"]) > 3
     check_exchanges(found, *consecutive(found), ["pearson_r", "slope", "mean_absolute_difference"])
 
 
 def test_sentences_for_and_against_the_stereotype(tmp_path):
-    found = winobias(tmp_path, pairs=8, professions=3)
+    found = winobias(tmp_path, pairs=6, professions=3)
     check_exchanges(found, *consecutive(found), EXPECTED["winobias"])
 
 

@@ -68,6 +68,14 @@ def little_padding():
         yield
 
 
+@pytest.fixture
+def few_shuffles(monkeypatch):
+    """Shuffle twice for statistics that are made of sizes, where no null control is asked for. What is drawn is tested
+    where this is not used, as in ``tests/measurement/test_measured_nulls.py``.
+    """
+    monkeypatch.setattr("pytest_genderbias.measurement.carry_out.CHANCE_SHUFFLES", 2)
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """The folder of real data and models, which is not part of the repository."""

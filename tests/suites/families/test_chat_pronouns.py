@@ -20,6 +20,8 @@ from pytest_genderbias.datasets.winogender import read_winogender
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.text.wordlist import load_wordlist
 
+pytestmark = pytest.mark.usefixtures("few_shuffles")
+
 NEITHER = "neither of them"
 winobias = partial(measured, suite="winobias-chat")
 winogender = partial(measured, suite="winogender-chat")
@@ -102,7 +104,11 @@ def test_the_figures_of_winobias_are_those_of_single_questions(made):
     assert f"neither person was picked in {neither / 240:.1%} of the sentences" in found.notes[0]
 
 
-@pytest.mark.parametrize(("pro", "anti"), [(0.8, 0.8), (0.9, 0.6), (0.6, 0.85)])
+@pytest.mark.parametrize(
+    ("pro", "anti"),
+    # With -m slow also no gap, and one of the other sign: the test of counts above has both signs.
+    [(0.9, 0.6), *(pytest.param(*rates, marks=pytest.mark.slow) for rates in ((0.8, 0.8), (0.6, 0.85)))],
+)
 def test_a_planted_gap_lies_within_its_bounds(made, pro, anti):
     """Of twelve models with the same rates, at least ten intervals have their difference."""
     folder, sentences, _ = made
@@ -184,7 +190,7 @@ def test_likelihoods_can_be_probabilities(made):
     assert by_probability.values["accuracy"] == by_pick.values["accuracy"]
 
 
-@pytest.mark.parametrize("slope", [0.0, 0.5])
+@pytest.mark.parametrize("slope", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])  # as far from each end of bounds
 def test_a_planted_slope_lies_within_its_bounds(made, slope):
     """She is taken for the occupation with a chance that rises by the slope from no women to women only, on average
     over templates.

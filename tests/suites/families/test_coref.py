@@ -30,6 +30,8 @@ from pytest_genderbias.suites.families.shared.group_distances import DISTANCES
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.text.wordlist import load_wordlist
 
+pytestmark = pytest.mark.usefixtures("few_shuffles")
+
 HEAD = "sentid\tsentence\n"
 
 

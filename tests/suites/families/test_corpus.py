@@ -17,6 +17,7 @@ import pytest
 import scipy.stats
 import torch
 import transformers
+from support.answered_suites import answered
 from support.baseline_books import write_entries
 from support.tiny_checkpoints import save_checkpoint
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -106,8 +107,10 @@ def test_what_has_no_letter_or_digit_is_counted_and_named(tmp_path):
 
 
 @cache
-def counted_near_gendered_words(path, punctuation="drop", printed=False, k=10):
-    """Return bias by word of a WikiText file, counted from the positions of the gendered words."""
+def counts_near_gendered_words(path, k=10):
+    """Return the groups of gendered words, and counts of words by group and in all of a WikiText file, from the
+    positions of the gendered words.
+    """
     with gzip.open(path, "rt", encoding="utf-8") as file:
         texts = re.split(r"^(?= = [^=\n]+ = $)", file.read(), flags=re.MULTILINE)
     of = {entry.word: entry.attributes["group"] for entry in load_wordlist("bordia2019-wikitext-2").entries}
@@ -117,6 +120,12 @@ def counted_near_gendered_words(path, punctuation="drop", printed=False, k=10):
         for at, token in enumerate(tokens):
             if token in of:
                 near[of[token]].update(tokens[max(0, at - k) : at] + tokens[at + 1 : at + 1 + k])
+    return of, near, words
+
+
+def counted_near_gendered_words(path, punctuation="drop", printed=False):
+    """Return bias by word of a WikiText file."""
+    of, near, words = counts_near_gendered_words(path)
     left_out = {entry.word for entry in load_wordlist("stop-words").entries}
     scored = [
         word
@@ -142,8 +151,8 @@ def counted_near_gendered_words(path, punctuation="drop", printed=False, k=10):
 def test_mu_of_wikitext_is_that_of_a_plain_count(shared_data, punctuation, printed, mu):
     path = shared_data / "wikitext2" / "valid.txt.gz"
     expected = np.abs(counted_near_gendered_words(path, punctuation, printed)).mean()
-    found = measured(path, punctuation=punctuation, **({"group_share": True} if printed else {}))
-    assert found.values["mu"] == pytest.approx(expected, rel=1e-9)
+    found = answered(SUITE, load_model(f"text:{path}"), punctuation=punctuation, group_share=printed)
+    assert found.summary.values["mu"] == pytest.approx(expected, rel=1e-9)
     assert expected == pytest.approx(mu, abs=5e-5)
 
 
@@ -788,14 +797,14 @@ def test_the_evaluation_text_is_looked_for_by_name(tiny_model, tmp_path):
 
 
 def test_real_texts(shared_data):
-    brown = measured(shared_data / "corpora" / "brown.jsonl.gz")
-    assert brown.n == 1_013_319, "words, of 1,161,192 tokens"
+    brown = answered(SUITE, load_model(f"text:{shared_data / 'corpora' / 'brown.jsonl.gz'}")).summary
+    assert brown.count == 1_013_319, "words, of 1,161,192 tokens"
     assert brown.values["mu"] == pytest.approx(0.7780, abs=1e-3)  # the paper has 0.72 to 0.83 for its training texts
     assert any("+1.0599" in note and "mu is 1.3606" in note for note in brown.notes)
     assert slices(brown, "most female")[0]["word"] == "dress"
     assert "team" in {r["word"] for r in slices(brown, "most male")}
-    valid = measure(
-        SUITE, f"text:{shared_data / 'wikitext2' / 'valid.txt.gz'}", cache=None, data=shared_data, training="brown"
+    valid = measured(
+        shared_data / "wikitext2" / "valid.txt.gz", training=str(shared_data / "corpora" / "inaugural.txt.gz")
     )
     assert valid.values["mu"] == pytest.approx(0.7779, abs=1e-3)
     assert -1 < valid.values["beta"] < 1

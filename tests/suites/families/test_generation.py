@@ -83,7 +83,7 @@ NAMES = ("sentiment_difference", "length_difference", "topic_difference", "same_
 def test_the_figures_are_those_of_plain_loops(request, body, name):
     planted = name == "planted"
     model = biased_writer(EVEN, EVEN | {"positive": 0.1}) if planted else request.getfixturevalue("stories")
-    length, samples = (24, 2) if planted else (6, 1)
+    length, samples = (10, 2) if planted else (4, 1)
 
     def texts(unit, side):
         prompt = body.prompts[unit]

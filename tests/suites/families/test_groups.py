@@ -224,6 +224,13 @@ def test_without_a_bias_three_groups_after_prefixes_have_about_zero(tmp_path):
     assert one.value is None and "one template does not show" in one.reasons["occupation_rms"]
 
 
+OF_WOMEN = {
+    entry.word: entry.attributes["women_share"] >= 50
+    for entry in load_suite("pronoun-occupation").body.occupation.entries
+}
+NAMED = re.compile(rf"\b({'|'.join(sorted(OF_WOMEN, key=len, reverse=True))})\b")
+
+
 class PlantedPronouns:
     """A causal LM in which the log-probability of a group's pronoun is higher by ``differences[k]`` beside occupations
     with more women than men.
@@ -233,18 +240,15 @@ class PlantedPronouns:
 
     def __init__(self, differences, noise=0.0, seed=0):
         self.differences, self.noise, self.seed = differences, noise, str(seed)
-        entries = load_suite("pronoun-occupation").body.occupation.entries
-        self.of_women = {entry.word: entry.attributes["women_share"] >= 50 for entry in entries}
-        self.named = re.compile(rf"\b({'|'.join(sorted(self.of_women, key=len, reverse=True))})\b")
 
     def continuation_log_probs(self, prefixes, continuations):
         found = []
         for prefix, pronoun in zip(prefixes, continuations, strict=True):
             forms = ("she her herself hers", "he him his himself", "they them their themselves theirs")
             group = next(k for k, of in enumerate(forms) if pronoun.strip() in of.split())
-            word = self.named.search(prefix)[1]
+            word = NAMED.search(prefix)[1]
             chance = 2 * luck(word, str(group), self.seed) - 1
-            found.append(-3.0 - group + self.of_women[word] * self.differences[group] + self.noise * chance)
+            found.append(-3.0 - group + OF_WOMEN[word] * self.differences[group] + self.noise * chance)
         return found
 
 

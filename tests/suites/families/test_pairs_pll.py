@@ -49,27 +49,33 @@ def written(path, pairs=PAIRS, groups=None):
 # The score
 
 
-def plain_score(model, text, spans=()):
-    """Sum ln P over the tokens in the spans, one forward pass a masked token (or one for the chain rule), and count
-    them.
-    """
+def plain_tokens(model, text):
+    """Return the last character and ln P of each token, by one forward pass a token, which is masked or the last."""
     tokenizer, network = model.backend.tokenizer, model.backend.network
     encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
-    ids, causal = encoded["input_ids"], model.role.kind == "causal-lm"
-    total, count = 0.0, 0
+    ids, causal, found = encoded["input_ids"], model.role.kind == "causal-lm", []
     for t, ((start, stop), special) in enumerate(
         zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True)
     ):
-        last = max(start, stop - 1)
-        if special or (causal and t == 0) or (spans and not any(a <= last < b for a, b in spans)):
+        if special or (causal and t == 0):
             continue
         fed = torch.tensor([ids])
         if not causal:
             fed[0, t] = tokenizer.mask_token_id
         with torch.no_grad():
             logits = network(input_ids=fed).logits[0, t - 1 if causal else t].double()
-        total, count = total + float(logits.log_softmax(-1)[ids[t]]), count + 1
-    return [total, count]
+        found.append((max(start, stop - 1), float(logits.log_softmax(-1)[ids[t]])))
+    return found
+
+
+def plain_sum(tokens, spans=()):
+    """Sum ln P over the tokens in the spans, and count them."""
+    inside = [p for last, p in tokens if not spans or any(a <= last < b for a, b in spans)]
+    return [sum(inside), len(inside)]
+
+
+def plain_score(model, text, spans=()):
+    return plain_sum(plain_tokens(model, text), spans)
 
 
 def scores(model, texts=TEXTS, spans=(), batch_tokens=None):
@@ -81,8 +87,9 @@ def scores(model, texts=TEXTS, spans=(), batch_tokens=None):
 def test_scores_are_those_of_a_plain_loop(tiny_model, kind):
     model = tiny_model(kind)
     spans = [side for pair in PAIRS for side in shared_spans(*pair)]
+    tokens = [plain_tokens(model, text) for text in TEXTS]
     for ranges in ((), spans):
-        plain = [plain_score(model, text, ranges[i] if ranges else ()) for i, text in enumerate(TEXTS)]
+        plain = [plain_sum(of_text, ranges[i] if ranges else ()) for i, of_text in enumerate(tokens)]
         found = scores(model, spans=ranges)
         assert np.allclose(found, plain, rtol=1e-4, atol=1e-4)
         assert (found[:, 1] > 0).all()
