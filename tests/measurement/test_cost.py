@@ -78,7 +78,7 @@ def test_passes_are_those_of_the_scorer(shared_data, small_model, name, scored, 
     calculated.
     """
     question = main_question(load_suite(name), shared_data, scored, ("masked-lm",))
-    units = np.arange(question.cases.n_units)[:: max(1, question.cases.n_units // 12)]
+    units = np.arange(question.cases.n_units)[:: max(1, question.cases.n_units // 8)]
     cases = question.cases.cases_of(units)
     network, seen = small_model.backend.network.base_model, []
     handle = network.register_forward_pre_hook(
