@@ -393,7 +393,7 @@ def test_a_baseline_stores_ability_and_an_update_needs_a_reason(then_and_now, tm
 
 
 def test_no_update_accepts_a_model_that_cannot_do_the_task(intact, tmp_path):
-    dead = measure("lm-occupation", damage.damaged(intact("stories260k"), "mean_embeddings"), cache=None)
+    dead = measure("lm-occupation", damage.damaged(intact("stories260k"), "mean_embeddings"), **FEW)
     book = Baseline(tmp_path, "m", "test_it.py", update="all", reason="it is smaller")
     assert book.judge(dead, 0.1).code == NOT_ABLE
     assert not book.entries()

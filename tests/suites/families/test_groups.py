@@ -19,6 +19,8 @@ from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.reports.pictures import pictures_of
 from pytest_genderbias.text import packaged
 
+pytestmark = pytest.mark.usefixtures("few_shuffles")
+
 
 def write(folder, suite, **changes):
     """Write a packaged suite with these keys changed, or left out where they are None."""

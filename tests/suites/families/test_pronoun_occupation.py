@@ -122,13 +122,13 @@ def test_a_causal_lm_against_plain_transformers(real_lm: Model, tokenizer_and_ne
     of_frames, tokens = [], set()
     for frame, pronouns in frames(causal=True):
         starts, scores = [filled(frame, word).partition("PRONOUN")[0] for word in SHARE], []
+        read = tokenizer([start.rstrip() for start in starts])["input_ids"]
         for pronoun in pronouns:
-            rows = [tokenizer(start + pronoun)["input_ids"] for start in starts]
+            rows = tokenizer([start + pronoun for start in starts])["input_ids"]
             ids = torch.tensor([row + [0] * (max(map(len, rows)) - len(row)) for row in rows])  # after what is read
             with torch.no_grad():
                 logs = network(ids).logits.double().log_softmax(-1)
-            for k, (start, row) in enumerate(zip(starts, rows, strict=True)):
-                before = tokenizer(start.rstrip())["input_ids"]
+            for k, (before, row) in enumerate(zip(read, rows, strict=True)):
                 assert row[: len(before)] == before
                 tokens.add(len(row) - len(before))
                 scores.append(sum(logs[k, at - 1, row[at]].item() for at in range(len(before), len(row))))
