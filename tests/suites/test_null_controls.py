@@ -127,7 +127,7 @@ def test_persons_of_sentences(case):
 
 
 def test_sentences_for_and_against_the_stereotype(tmp_path):
-    found = winobias(tmp_path, pairs=6, professions=3)
+    found = winobias(tmp_path, pairs=8, professions=3)
     check_exchanges(found, *consecutive(found), EXPECTED["winobias"])
 
 
