@@ -958,7 +958,7 @@ def test_more_fills_than_the_vocabulary_has_are_refused(tiny_model):
 # Shortcuts at the lengths of a suite
 
 
-def test_a_network_whose_shortcut_fails_at_some_lengths_only_is_scored_without_it():
+def test_a_network_that_attends_to_near_tokens_only_has_the_scores_of_single_rows():
     words = tokenizer("bert")
     torch.manual_seed(0)
     config = LongformerConfig(

@@ -18,7 +18,7 @@ _ROWS, _SENTENCES = 3, 3  #: rows beside its own texts at each step, and sentenc
 def trained(kind, *texts, seed=0):
     """Return a network and its tokenizer: ``gpt2`` (BPE of bytes) or ``llama`` (pieces as SentencePiece makes them).
 
-    ``texts``: what it learns beside sentences of the packaged suites. It is trained for some epochs and not by heart.
+    ``texts``: what it learns beside sentences of the packaged suites. It knows them nearly by heart.
     """
     words = tokenizer(kind)
     wider = (
