@@ -246,18 +246,21 @@ def mitigate(
         name: name of the models in tables; by default each model has its own.
 
     Raises:
-        SettingError: neither method nor recipe does anything, a setting is wrong, a number of seeds or controls is
-            below 1, or the method cannot be applied, for example a direction of words that the model does not know.
+        SettingError: there is no model to start from, neither method nor recipe does anything, a setting is wrong, a
+            number of seeds or controls is below 1, or the method cannot be applied, for example a direction of words
+            that the model does not know.
         UnknownNameError: no method or recipe has this name.
         MitigationNotApplicableError: the method or the recipe does not apply to the model, or its data are missing.
         ModelError: as the recipe and the method.
     """
-    if model is None and recipe is None:
-        raise SettingError("there is no model to mitigate; give one, or a recipe that makes its own network")
     runner = runner or Runner()
     method, recipe = resolve_method(method), resolve_recipe(recipe, runner.data)
+    makes_task = recipe is not None and recipe.makes_task
+    if model is None and not makes_task:
+        lacking = "to mitigate" if recipe is None else f"for the recipe {recipe.name} to start from"
+        raise SettingError(f"there is no model {lacking}; give one, or a recipe that makes its own network")
     base = None if model is None else _opened(runner, model)
-    trains = recipe is not None and (recipe.makes_task or method.trains)
+    trains = makes_task or (recipe is not None and method.trains)
     if not trains and method.trains:
         raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
     restarts = seeds_of((SEEDS if trains else 1) if seeds is None else seeds)
@@ -267,13 +270,12 @@ def mitigate(
     temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="genderbias-")
     home = Path(temporary.name if temporary is not None else folder or "")
     home.mkdir(parents=True, exist_ok=True)
-    makes_task = recipe is not None and recipe.makes_task
     rows = cache(recipe.rows) if recipe is not None else None  # read once
 
     def make(applied: Method, seed: int) -> ModelOrSpec:
         """Return the model of the recipe and a method, or what the method makes of the given model."""
         if recipe is None or rows is None or not trains:
-            assert base is not None  # without a model there is a recipe that makes one
+            assert base is not None  # without a model there is a recipe that makes one, and trains
             return applied.after(base, seed)
         trained = _trained(recipe, applied, base, rows, seed, home, progress)
         return applied.after(_opened(runner, trained), seed) if applied.changes("after") else trained
@@ -323,7 +325,9 @@ def _described(method: Method, recipe: Recipe | None, trains: bool, controls: in
 
 
 def _controls_of(method: Method, seed: int, count: int, plain: bool) -> list[Method]:
-    """Return the controls of a seed; of a method that has none, the recipe without it where that is ``plain``."""
+    """Return the controls of a seed. ``plain``: the recipe without the method is the control of a method that has none
+    of its own.
+    """
     if method.control(0) is None:
         return [Method()] if count and plain else []
     return [method.control(repeat + seed * count) or Method() for repeat in range(count)]

@@ -328,6 +328,9 @@ def test_nothing_to_do_is_refused(base):
         mitigate(base, CounterfactualAugmentation())
     with pytest.raises(SettingError, match="no model to mitigate"):
         mitigate(None, Projection())
+    for method in ("cda", Projection()):
+        with pytest.raises(SettingError, match="no model for the recipe masked-lm to start from; give one, or"):
+            mitigate(None, method, "masked-lm")
     for wrong in ({"seeds": 0}, {"seeds": []}, {"seeds": [1, 1]}, {"controls": -1}):
         with pytest.raises(SettingError, match=next(iter(wrong))):
             mitigate(base, Projection(), **wrong)
