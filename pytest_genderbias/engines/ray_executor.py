@@ -47,14 +47,14 @@ from pytest_genderbias.suites.query import CoreferenceScores, Query
 from pytest_genderbias.text.printable import counted
 
 if TYPE_CHECKING:
-    from pytest_genderbias.suites.cases import Cases, IntArray
+    from pytest_genderbias.suites.cases import Cases
 
 EACH = 2  #: windows that a worker has: one that it scores, and one that waits, so that it never waits itself
 _CONTROL = "control"  #: calls of this group do not wait for the others
 _MOST_FAILED_STARTS = 3  #: workers that may end in a row before one of them scores a window
 _LOOK_EVERY = 0.5  #: seconds between two looks at whether the executor was closed
 _PACKAGE = Path(__file__).resolve().parents[1]
-_LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
+_LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")  #: whose versions every worker must share
 
 
 class RayExecutor:

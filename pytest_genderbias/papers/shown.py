@@ -450,7 +450,7 @@ def _called(table: Table) -> str:
 
 CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
 
-#: Modules and functions by the name of the kind: each takes ``(settings, places)``.
+#: Module and function of each kind, by its name; the function takes ``(settings, places)``.
 KINDS: Mapping[str, str] = {
     "agreement": "agreement:carry_out",
     "extremes": "extremes:carry_out",

@@ -84,8 +84,8 @@ def iterative_scrub(
     Raises:
         UndefinedError: without classes: there is one group only, or a group of fewer than two texts. Such a class is
             ``left`` as it is.
-        SettingError: the numbers of texts, groups and classes differ; a setting is out of range, or no such limit; the
-            texts have no spaces between words.
+        SettingError: the numbers of texts, groups and classes differ; a setting is out of range, or one that only the
+            method has; the texts have no spaces between words.
 
     >>> texts = ["a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here"]
     >>> result = iterative_scrub(texts, "FFFMMM", rounds=1, words_per_group=1, min_texts=1, until_majority=False)
@@ -94,7 +94,7 @@ def iterative_scrub(
     """
     if of_rows := [name for name in ("by_class", "profession", "scrub_first") if name in limits]:
         raise SettingError(
-            f"{of_rows[0]} is a setting of the method, which says what is scrubbed of rows; leave it out"
+            f"{of_rows[0]} is a setting of the method {IterativeScrubbing.name}, not of this function; leave it out"
         )
     return _scrub_in_rounds(texts, groups, classes, IterativeScrubbing(**limits), seed)
 
