@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from threading import Lock
-from timeit import repeat
+from timeit import timeit
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.scoring.parallel_batches import one_thread
@@ -202,10 +202,12 @@ def _trial(inputs: int, outputs: int) -> tuple[float, float] | None:
                 return None
             # Windows counts the time of a thread in steps of 16 ms.
             clock = time.perf_counter if os.name == "nt" else time.thread_time
-            slower, faster = (min(repeat(call, timer=clock, number=1, repeat=_TRIALS)) for call in (ordinary, packed))
-            return slower, faster
+            # In turn, so that a machine that gets slower meanwhile does so for both.
+            times = [[timeit(call, timer=clock, number=1) for call in (ordinary, packed)] for _ in range(_TRIALS)]
     except (RuntimeError, NotImplementedError):  # of operators that are there and do not work on this processor
         return None
+    slower, faster = map(min, zip(*times, strict=True))
+    return slower, faster
 
 
 def _can_pack() -> bool:

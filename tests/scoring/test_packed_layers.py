@@ -77,7 +77,7 @@ def test_the_trial_times_both_ways(shape):
 def test_a_shape_is_tried_once(monkeypatch):
     packed_layers._trial.cache_clear()
     pays(Counter({(256, 256): 2}))
-    monkeypatch.setattr(packed_layers, "repeat", None)
+    monkeypatch.setattr(packed_layers, "timeit", None)
     pays(Counter({(256, 256): 9}))
 
 
