@@ -119,10 +119,10 @@ def load_checked(
     """
     stored = replace(load_stored(packed, signature, where), values=values)
     for statistic, value in values.items():
-        by_items = None if value is None else _value_by_items(stored, statistic, restarts)
-        if value is None or by_items is None:
+        if value is None:
             continue
-        if not math.isclose(by_items, value, rel_tol=FLOAT_NOISE, abs_tol=FLOAT_NOISE):
+        by_items = _value_by_items(stored, statistic, restarts)
+        if by_items is not None and not math.isclose(by_items, value, rel_tol=FLOAT_NOISE, abs_tol=FLOAT_NOISE):
             raise InconsistentEntryError(f"{statistic} is {value:.8g} in the entry, and its items give {by_items:.8g}")
     return _with_earlier(stored) if restarts > 1 and "seed" not in stored.items else stored
 

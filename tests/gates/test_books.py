@@ -29,7 +29,7 @@ from pytest_genderbias.gates.item_file import pack_items
 from pytest_genderbias.gates.verdicts import passes
 from pytest_genderbias.plugin.acceptance import Proposals, ProposedEntry, accept
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
-from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, SumsByStatistic, mean_sums
 
 
 def stored_book(folder: Path, *shifts: float) -> Path:
@@ -200,6 +200,22 @@ def test_items_that_do_not_give_the_stored_value_are_an_error_and_no_verdict(tmp
         "restore both files from version control, or accept what is measured now with --bias-update --bias-reason="
         in text
     )
+
+
+def test_of_several_contradictions_the_first_statistic_of_the_entry_is_named() -> None:
+    """However they differ: ``other`` is of another form."""
+    labels, one = np.array(["x", "y"]), np.ones(2)
+    odd = ItemSums(labels, np.ones((2, 2)), "gap_of_columns", "items", columns=("x", "y"))
+    sums = SumsByStatistic({"other": odd, "share": mean_sums(labels, one, one, "items"), "rest": "it has no items"})
+    packed = pack_items(sums.to_arrays()) or b""
+    values = {"rest": 2.0, "share": 0.25, "other": 0.5}
+    with pytest.raises(InconsistentEntryError, match=r"^share is 0.25 in the entry, and its items give 1$"):
+        item_file.load_checked(packed, {}, values, 0, "items")
+    with pytest.raises(InconsistentEntryError, match=r"^other: expected the sums of its items, got another form"):
+        item_file.load_checked(packed, {}, dict(reversed(values.items())), 0, "items")
+    with pytest.raises(InconsistentEntryError, match=r"^other: "):
+        item_file.load_checked(packed, {}, values | {"share": 1.0}, 0, "items")
+    assert item_file.load_checked(packed, {}, {"rest": 2.0, "share": 1.0, "other": None}, 0, "items").values
 
 
 def test_a_value_that_was_edited_cannot_be_used_to_accept_a_worse_one_without_a_reason(tmp_path: Path) -> None:
