@@ -73,11 +73,16 @@ def kept_of(measurement: Measurement, before: StoredItems, weight: int, again: b
         with_spread = _with_kept_spread(measurement, before)
         is_kept = with_spread is not measurement
         return Kept(with_spread, 1, "the spread of the stored restarts is kept beside it" if is_kept else "")
-    kept = _as_stored(measurement, before, weight) if again else _pooled(measurement, before, weight)
-    checkpoints = 1 if kept.restarts else weight if again else weight + 1
+    if again:
+        kept, checkpoints = _as_stored(measurement, before, weight), weight
+        how = "it is one of what is stored, which stays"
+    else:
+        kept, checkpoints = _pooled(measurement, before, weight), weight + 1
+        how = "chance explains the change, so that both are pooled"
+    if kept.restarts:
+        checkpoints = 1
     if kept is measurement:
         return Kept(measurement, checkpoints)
-    how = "it is one of what is stored, which stays" if again else "chance explains the change, so that both are pooled"
     of = counted(kept.restarts, "restarts") if kept.restarts else counted(checkpoints, "checkpoints")
     return Kept(kept, checkpoints, f"{how} ({of})", True)
 
