@@ -312,8 +312,8 @@ def group_contrast(values: ArrayLike, in_first: ArrayLike) -> float:
 
     :math:`\\frac1{n_1} \\sum_{i \\in 1} v_i - \\frac1{n_2} \\sum_{i \\in 2} v_i`, unbounded, in units of the values; 0
     is neutral, away from it is worse. A constant that is added to all values cancels. It is the least-squares slope of
-    the values on 1 (first group) and 0 (second), so that the interval of a slope is its interval: its
-    HC3 error allows unequal variances.
+    the values on 1 (first group) and 0 (second), so that the interval of a slope, whose HC3 error allows unequal
+    variances, is its interval.
 
     Args:
         values: of each unit, such as the logarithm of P(she) / P(he), shape (n,).

@@ -188,7 +188,7 @@ def class_gaps(tables: ArrayLike, rate: Rate, names: tuple[str, str] = ("female"
 def absolute_gap_sum(gaps: ClassGaps) -> float:
     """Return the sum of the absolute gaps over classes: 0 to D, higher is worse, 0 is neutral (orgad2022, section 3).
 
-    It is above 0 by chance alone; compare it with that of :func:`permuted_tables`.
+    It is above 0 by chance alone; compare it with the sums of :func:`permuted_tables`.
 
     >>> absolute_gap_sum(class_gaps([[[3, 1], [1, 1]], [[2, 2], [2, 0]]], "true_positive"))
     0.75

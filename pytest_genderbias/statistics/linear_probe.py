@@ -541,8 +541,7 @@ def training_sets(order: IntArray, sizes: IntArray, groups: ArrayLike | None = N
         groups: the group of each example, shape (n,).
 
     Returns:
-        The number of examples in each training set, (P,), and P held-out sets, for
-        :func:`train_probes`.
+        The number of examples in each training set, (P,), and P held-out sets, for :func:`train_probes`.
 
     Example:
         The last one of five examples and the last two of ten are held out.

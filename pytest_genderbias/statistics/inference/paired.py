@@ -118,9 +118,9 @@ def with_retraining(difference: Difference, spread: float, tolerance: float = 0.
 
     Items say nothing of what a training moves on all of them. If that has a known spread, and is independent of the
     items, the squared distances of the bounds from the value add up: low = value - sqrt((value - low over items)^2 + (z
-    spread)^2), and likewise high. A p value is the smallest 1 - level at which the tolerance lies outside, where the
-    reach over items shrinks with the level as that of a normal variable does; at ``level`` itself it agrees with the
-    bound exactly.
+    spread)^2), with z the normal quantile of the level, and likewise high. A p value is the smallest 1 - level at which
+    the tolerance lies outside, where the reach over items shrinks with the level as that of a normal variable does; at
+    ``level`` itself it agrees with the bound exactly.
 
     Args:
         difference: of two checkpoints, with bounds over items at ``level``.
