@@ -72,7 +72,8 @@ def _code_length(features: Any, labels: Any, seed: int, train: Callable[..., Any
     trained_on, held_out = training_sets(order[None], sizes[:-1])
     bits = float(sizes[0])
     for p in range(len(sizes) - 1):
-        held, rows = held_out[p][0][0], order[sizes[p] : sizes[p + 1]]
+        (held,), _ = held_out[p]
+        rows = order[sizes[p] : sizes[p + 1]]
         logits = train(x, labels, order[: trained_on[p]], held)(x[rows])
         bits += cross_entropy(logits, labels[rows]).sum() / np.log(2)
     return float(bits)
