@@ -18,8 +18,7 @@ from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from threading import get_ident
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -63,9 +62,11 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.comparison import Comparison, LeftOut
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.plugin.acceptance import Proposals
     from pytest_genderbias.plugin.reported import ReportedOutcome
     from pytest_genderbias.reports.run_report import RunInfo, RunReport
+    from pytest_genderbias.reports.run_results import RunResults
     from pytest_genderbias.reports.selection import SelectionRow
 
 
@@ -400,21 +401,23 @@ class Ledger:
                 self._messages.fail(growth.failure)
 
     @cached_property
-    def _results(self) -> dict[str, Any]:
-        """What the run measured and judged, at its end, as the fields of :class:`RunReport`."""
-        variances = []
+    def _results(self) -> RunResults:
+        """What the run measured and judged, at its end."""
+        from pytest_genderbias.reports.run_results import RunResults
+
+        variances: list[ValueVariance] = []
         if self._settings.variance:
             from pytest_genderbias.measurement.variance import all_variances
 
             variances = all_variances(self._measurements)
-        return {
-            "measurements": tuple(self._measurements),
-            "judgements": tuple(self._judgements),
-            "comparisons": tuple(self._comparisons),
-            "not_compared": tuple(self._not_compared),
-            "not_judged": tuple(self._unjudged),
-            "variances": tuple(variances),
-        }
+        return RunResults(
+            tuple(self._measurements),
+            tuple(self._judgements),
+            tuple(self._comparisons),
+            tuple(self._not_compared),
+            tuple(self._unjudged),
+            tuple(variances),
+        )
 
     def _write_outputs(self, session: pytest.Session) -> None:
         """Write the files that flags ask for. One that cannot be written fails the run, and the others are written."""
@@ -437,12 +440,17 @@ class Ledger:
         for picture in chain.from_iterable(one.pictures for one in self._reported.values()):
             if picture not in drawn:
                 drawn.append(picture)
-        seconds = time.perf_counter() - self._start
+        seconds, results = time.perf_counter() - self._start, self._results
         report = RunReport(
             run_info(self._config, int(session.exitstatus), seconds),
-            **self._results,
-            pictures=tuple(map(Picture.from_dict, drawn)),
-            failures=tuple(self._messages.failures),
+            results.measurements,
+            results.judgements,
+            results.comparisons,
+            results.not_compared,
+            results.not_judged,
+            results.variances,
+            tuple(map(Picture.from_dict, drawn)),
+            tuple(self._messages.failures),
             tests=tuple(one.finished for one in self._reported.values() if one.finished is not None),
             selections=self._selections(),
         )
@@ -468,12 +476,12 @@ class Ledger:
             return
         terminalreporter.write_sep("=", "bias")
         lines = door("summary of a run")(
-            SimpleNamespace(**self._results),  # to import what reads a report back takes time
+            self._results,
             terminal_width(self._config),
             max(0, self._config.get_verbosity()),
-            self._messages.lines,
-            len(self._broken),
-            write_gates_command(self._config),
+            messages=self._messages.lines,
+            broken=len(self._broken),
+            next=write_gates_command(self._config),
             compare=self._settings.compare,
             variance=self._settings.variance,
         )

@@ -181,7 +181,7 @@ class Work:
             item = outcomes.measuring_item(self._config, shared)
             spec = require_model(item)
             try:
-                loaded = self.bias_suite()(suite) if isinstance(suite, str) else suite
+                loaded = runner_of(self._config).suites(suite) if isinstance(suite, str) else suite
                 limits = (
                     until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
                 )

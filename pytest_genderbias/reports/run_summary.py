@@ -65,6 +65,7 @@ from pytest_genderbias.text.printable import counted, format_figure, format_grow
 
 if TYPE_CHECKING:
     from pytest_genderbias.reports.run_report import RunReport
+    from pytest_genderbias.reports.run_results import RunResults
 
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]
@@ -451,29 +452,33 @@ def _details(measurements: Sequence[Measurement], width: int, records: bool) -> 
             yield f"  {one_line(format_record(record), max(width - 2, 20))}", ""
 
 
+# The summary of a run.
+
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full
 
 
 def summary_lines(
-    report: RunReport,
+    report: RunReport | RunResults,
     width: int,
     detail: int = 0,
     messages: Sequence[Line] = (),
     broken: int = 0,
     next: str = "",
-    **asked: bool,
+    compare: bool = False,
+    variance: bool = False,
 ) -> Iterator[Line]:
     """Yield each text of the summary of a run with its markup.
 
     Args:
-        report: what was measured and judged. When and with what is not shown.
+        report: of the run, or what it measured and judged; nothing else of it is shown.
         width: columns of the terminal.
         detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
         messages: lines with their markup.
         broken: number of tests that failed without a verdict that failed them.
         next: the command that writes gates from what was measured; empty if the run writes them.
-        asked: as in :func:`~pytest_genderbias.reports.run_tables.run_tables`.
+        compare: whether the run was asked to compare models, so that the table is shown in any case.
+        variance: the same of sources of variance.
     """
     if report.judgements:
         from pytest_genderbias.gates.comparison import growth_of
@@ -482,7 +487,7 @@ def summary_lines(
             line = wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    ")
             yield line, "red bold" if growth.worse else "bold"
     yield from overview(report.measurements, report.judgements, width, detail)
-    for table in run_tables(report, **asked):
+    for table in run_tables(report, compare, variance):
         if table.kind != "mitigations":
             yield table.title if table.kind == "grid" else "", ""
         lines = rows_or_blocks(table.headers, table.rows, table.heads, width, "verdict")
@@ -513,7 +518,7 @@ def _on_baselines(judgements: Sequence[Judgement]) -> Iterator[Line]:
         yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
 
 
-def _verdict(report: RunReport, broken: int) -> str:
+def _verdict(report: RunReport | RunResults, broken: int) -> str:
     """Return the last line: how many gates have which verdict, what was measured without one, what did not run."""
     counts = Counter(map(_in_a_word, sorted(report.judgements, key=_severity)))
     parts = [f"{count} {what}" for what, count in counts.items()]
