@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.reports.selection import SelectionRow
 
 
-_ONLY_SUITES = f"{__package__}.without_files"  #: a run that loads it measures, and is not meant to judge
+_WITHOUT_FILES = f"{__package__}.without_files"  #: a run that loads it measures, and is not meant to judge
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 _OUTCOMES = ("passed", "failed", "skipped")  #: others mean that a plugin runs the test again: "rerun", "retried"
 
@@ -255,7 +255,7 @@ class Ledger:
         """Name gate files that were not read, and say what to do if a model is named and nothing judges it; with
         ``--bias-strict`` fail the run.
         """
-        if self._config.option.collectonly or self._config.pluginmanager.has_plugin(_ONLY_SUITES):
+        if self._config.option.collectonly or self._config.pluginmanager.has_plugin(_WITHOUT_FILES):
             return
         measuring = [key for _, key in self._collected if key]
         if self._settings.models or self._settings.strict or measuring:

@@ -52,7 +52,8 @@ def mitigations_of(config: pytest.Config) -> Any:
     if folder is None:
         folder = config.stash[TEMPORARY]
         folder.mkdir(mode=0o700, exist_ok=True)
-    return door("mitigations of a run")(runner_of(config), folder, config.stash[_STEPS])
+    runner = runner_of(config)  # which makes what shows the steps, too
+    return door("mitigations of a run")(runner, folder, config.stash[_STEPS])
 
 
 def measure_suite(

@@ -1,9 +1,8 @@
-"""A plugin for ``-p``, which the command line loads for what is no part of a project's tests: pytest collects no file,
-so that a run has the suites of ``--bias-suite`` and nothing else.
+"""A plugin for ``-p``, which commands of ``genderbias`` load where pytest is to collect no file of a project.
 
-It says how much a run of all suites measures, and how long that takes, before it starts. With the flags of the commands
-``list``, ``show`` and ``cache`` of ``genderbias``, pytest shows something and runs nothing. Workers of xdist also load
-it.
+``measure`` and ``compare`` run suites and nothing else; a run of all suites says how much it measures, and how long
+that takes, before it starts. ``list``, ``show`` and ``cache`` show something and run nothing. Workers of xdist load it,
+too.
 """
 
 from __future__ import annotations
@@ -43,14 +42,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     """Print what the user asks to see, and run nothing; go on where nothing is asked."""
-    if not any(config.getoption(name) for name in ("bias_list", "bias_show", "bias_cache_info")):
+    clear = config.getoption("bias_cache_clear")
+    if not (clear or any(config.getoption(name) for name in ("bias_list", "bias_show", "bias_cache_info"))):
         return None
     shown = parse.suites(
         config.getoption("bias_show"), parse.Origin("--bias-show", config.invocation_params.dir, config.rootpath)
     )
     settings, texts = read_settings(config), []
-    if config.getoption("bias_cache_info"):
-        texts.append(cache_information(settings, config.getoption("bias_cache_clear"), terminal_width()))
+    if clear or config.getoption("bias_cache_info"):
+        texts.append(cache_information(settings, clear, terminal_width()))
     try:
         if config.getoption("bias_list"):
             texts.append(_suites(settings))

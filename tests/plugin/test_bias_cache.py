@@ -98,13 +98,16 @@ def test_info_can_be_printed_anywhere(cached: pytest.Pytester, monkeypatch: pyte
     result.stdout.fnmatch_lines([r"*mod\xe8le*"[:5] + "*"])
 
 
-def test_clear_removes_what_nobody_uses_and_says_what_it_did(cached: pytest.Pytester, holder: Any) -> None:
+@pytest.mark.parametrize("asked", [INFO, tuple(flag for flag in INFO if flag != "--bias-cache-info")])
+def test_clear_removes_what_nobody_uses_and_says_what_it_did(
+    cached: pytest.Pytester, holder: Any, asked: tuple[str, ...]
+) -> None:
     cache = cached.path / "cache"
     add(cache)
     in_use = add(cache, "in use")
     (cache / "precious.txt").write_text("not ours")
     holder(in_use)
-    result = cached.runpytest(*INFO, "--bias-cache-clear")
+    result = cached.runpytest(*asked, "--bias-cache-clear")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
