@@ -653,7 +653,8 @@ def make_page(report: RunReport) -> Part:
     names = sorted({one.suite for one in report.measurements})
     suite_ids = {name: f"suite-{number}" for number, name in enumerate(names, 1)}
     texts = [(settled, make_text(number, settled)) for number, settled in in_order(report.judgements)]
-    gates, (verdict, outcome), run = make_gate_table(report, suite_ids), run_verdict(report), report.run
+    gates, run = make_gate_table(report, suite_ids), report.run
+    verdict, outcome = run_verdict(report)
     trouble = [make_broken_text(number, test) for number, test in enumerate(broken_tests(report), 1)]
     trouble += [text for settled, text in texts if outcome_of(settled) == FAILED]
     figures = draw_figures(report.pictures)
