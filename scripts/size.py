@@ -34,17 +34,17 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (52_650, 42_000),
-    "lines of core and plugin": (35_577, 23_000),
-    "modules": (346, 310),
-    "classes": (588, 520),
-    "dataclasses": (357, 280),
-    "own imports of a module, mean": (7.21, 4.5),  # 60 small modules, with few imports each, have gone
-    "own imports of a module, 95th percentile": (19, 12),  # 18 modules have 19 or more, as with 362 modules
-    "file names used twice or more": (8, 10),
-    "modules of one printed row": (99, 100),
-    "functions of one printed row": (912, 600),  # 907 with one thread
-    "deepest stack of one printed row": (28, 18),
+    "lines of code": (51_991, 42_000),
+    "lines of core and plugin": (35_101, 23_000),
+    "modules": (324, 310),
+    "classes": (556, 520),
+    "dataclasses": (338, 280),
+    "own imports of a module, mean": (7.29, 4.5),  # 80 small modules, with few imports each, have gone
+    "own imports of a module, 95th percentile": (20, 12),  # a module that took in another has the imports of both
+    "file names used twice or more": (6, 10),
+    "modules of one printed row": (95, 100),
+    "functions of one printed row": (884, 600),  # 879 with one thread
+    "deepest stack of one printed row": (22, 18),
 }
 _CODE_OF_NOBODY = {
     tokenize.COMMENT,

@@ -267,7 +267,7 @@ def _fills(
     row: Row, first_names: Mapping[str, list[str]], rng: np.random.Generator
 ) -> Iterator[dict[str, tuple[str, str]]]:
     """Yield what fills the slots of a template: by slot the word, and for a person the group."""
-    cells = row[1]
+    cells = row.cells
     lists = {slot: _words(text) for slot, text in _LIST.findall(cells["Lexical_diversity"])}
     own = {slot: _words(text) for slot, text in _LIST.findall(cells["Names"])}
     if own or cells["Names"].strip():
