@@ -17,7 +17,8 @@ import pytest
 import pytest_genderbias
 from pytest_genderbias.models.loading import KINDS
 from pytest_genderbias.models.spec import ENGINES, Engine
-from pytest_genderbias.plugin.doors import DOORS, EXECUTORS, door
+from pytest_genderbias.plugin.doors import DOORS, EXECUTORS, door, reach
+from pytest_genderbias.plugin.outputs import OUTPUTS
 
 PACKAGE = Path(pytest_genderbias.__file__).parent
 #: Folders and single modules of the package. Each imports only those above it, and of these only what its room may.
@@ -251,10 +252,9 @@ def test_tables_name_what_is_there() -> None:
             assert callable(vars(import_module(OWN + kind.module)).get(function)), (name, function)
     for name in DOORS:
         assert callable(door(name)), name
-    for executor in EXECUTORS.values():
-        for place in executor:
-            module, _, name = place.partition(":")
-            assert callable(vars(import_module(OWN + module))[name]), place
+    writers = [f"reports.{place}" for output in OUTPUTS for place in (output.writer, output.check) if place]
+    for place in (*writers, *(place for executor in EXECUTORS.values() for place in executor)):
+        assert callable(reach(place)), place
 
 
 def test_no_file_imports_the_facade() -> None:
