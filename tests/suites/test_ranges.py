@@ -53,7 +53,10 @@ def expected_range(suite: str, statistic: str) -> tuple[float, float]:
         return -math.sqrt(1 + largest), math.sqrt(1 + largest)
     if statistic.endswith("_gap_sum") and suite != "bios":
         return 0, 40  # professions of WinoBias
-    return BY_NAME.get(statistic) or next(found for end, found in BY_NAME.items() if statistic.endswith(end))
+    by_end = (found for end, found in BY_NAME.items() if statistic.endswith(end))
+    known = BY_NAME.get(statistic) or next(by_end, None)
+    assert known is not None, f"{statistic}: BY_NAME has no range for it"
+    return known
 
 
 @pytest.mark.parametrize("name", suite_names())
