@@ -17,7 +17,7 @@ from pytest_genderbias.measurement.reply_questions import (
     ReplyQuestion,
     TwoWays,
     can_think,
-    cost_in_words,
+    describe_cost,
     reply_questions,
     replying_in_text,
     two_ways,
@@ -42,7 +42,7 @@ def carry_out(typed: Typed) -> int:
     if typed.command == "agree":
         return _agree(typed)
     questions = list(_questions(typed))
-    cost = cost_in_words([one.message for one in questions], sum(one.samples for one in questions))
+    cost = describe_cost([one.message for one in questions], sum(one.samples for one in questions))
     if typed.values["cost"]:
         print(cost)
         return 0

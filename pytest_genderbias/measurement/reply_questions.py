@@ -33,6 +33,8 @@ from pytest_genderbias.suites.query import ChatAnswers, ChatReplies, Query, Repl
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text.reply_reading import opened_reasoning
 
+FloatArray = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class ReplyQuestion:
@@ -60,10 +62,10 @@ class ReplyQuestion:
         return {"custom_id": self.id, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
-def cost_in_words(messages: Sequence[str], replies: int) -> str:
+def describe_cost(messages: Sequence[str], replies: int) -> str:
     """Return what questions cost: their number, that of all replies, and the tokens of all requests, about.
 
-    >>> cost_in_words(["Who ran home?", "Who stayed at home?"], 10)
+    >>> describe_cost(["Who ran home?", "Who stayed at home?"], 10)
     '2 questions, 10 replies, about 7 tokens in the questions'
     """
     tokens = sum(len(message) // CHARACTERS for message in messages)
@@ -105,7 +107,7 @@ def _asked(plan: Plan, limit: int | None, seed: int) -> Iterator[tuple[Query, in
                 yield question.query, number, message
 
 
-FloatArray = NDArray[np.float64]
+# One model asked both ways
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ class TwoWays:
     @property
     def cost(self) -> str:
         """What the replies cost, in words."""
-        return cost_in_words(self.messages, len(self.numbers) * self.query.samples)
+        return describe_cost(self.messages, len(self.numbers) * self.query.samples)
 
     def by_probability(self, model: Model, settings: ScoreSettings) -> tuple[FloatArray, FloatArray]:
         """Return the probability of each label against the others, shape (n, K), and the mass of all, shape (n,)."""

@@ -364,6 +364,8 @@ def blocks_of(n: int, what: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
     return np.asarray(labels, dtype=np.str_), np.arange(n, dtype=np.int64) // size
 
 
+# All statistics of a measurement
+
 Arrays = Mapping[str, NDArray[np.generic]]
 Entry: TypeAlias = "ItemSums | Callable[[], ItemSums] | str"  #: sums, what computes them, or why there are none
 KnownSums: TypeAlias = "ItemSums | str"  #: the sums of one model, or why there are none
