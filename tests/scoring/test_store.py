@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from filelock import FileLock
 from support.cache_entries import ABOUT, add
-from support.killed_runs import CHUNK, KILLS, LIMIT
+from support.forks import forked
+from support.killed_runs import CHUNK, KILLS, LIMIT, all_of_them
 
 from pytest_genderbias.scoring import store
 from pytest_genderbias.scoring.store import ScoreStore, bound, clear, held, list_entries
@@ -346,18 +347,11 @@ def test_scores_of_another_version_are_another_entry(tmp_path: Path, monkeypatch
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What ``killed_runs.py`` saw."""
-    script = Path(__file__).parents[1] / "support" / "killed_runs.py"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path_factory.mktemp("killed"))],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    """What ``killed_runs.py`` saw, in a copy of this process."""
+    folder = tmp_path_factory.mktemp("killed")
+    told = folder / "told"
+    assert forked(lambda: all_of_them(folder), told, seconds=600) == 0, told.read_text()
+    return dict(json.loads(told.read_text()))
 
 
 def test_a_run_killed_again_and_again_ends_as_one_that_nobody_disturbs(killed: dict[str, Any]) -> None:

@@ -1,6 +1,4 @@
-"""Runs that are killed: ``python tests/support/killed_runs.py FOLDER`` prints what became of them as JSON. One process
-loads the demo model and forks them.
-"""
+"""Runs that are killed, in copies of one process that has loaded the demo model."""
 
 from __future__ import annotations
 
@@ -8,7 +6,6 @@ import json
 import os
 import resource
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -150,11 +147,11 @@ def without_room(folder: Path) -> dict:
     return Run(folder, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))).end()
 
 
-if __name__ == "__main__":
+def all_of_them(root: Path) -> dict:
+    """Return what became of all runs. For a process of its own: it changes the engine."""
     measure(
         *suite_and_model(), limit=CHUNK, cache=None
     )  # what is loaded for the first forward pass, each fork would load
     engine.WINDOW, engine._KEEP_EVERY = CHUNK, 0.0
-    root = Path(sys.argv[1])
     calls = (kill_again_and_again, two_at_once, killed_beside_another, in_a_write, without_room)
-    print(json.dumps({call.__name__: call(root / call.__name__) for call in calls}))
+    return {call.__name__: call(root / call.__name__) for call in calls}
