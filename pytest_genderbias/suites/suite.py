@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,17 @@ def load_suite(name: str | Path) -> Suite:
                 str(name), suite_names(), "packaged suites:", "; a suite of your own is given by its path"
             )
         )
+    return _packaged(path) if path.parent == packaged.folder("fixtures") else _read(path)
+
+
+@cache
+def _packaged(path: Path) -> Suite:
+    """Read a suite of the package once: its file, and the lists that it names, stay as they are."""
+    return _read(path)
+
+
+def _read(path: Path) -> Suite:
+    """Read the file of a suite. Errors as :func:`load_suite`."""
     data = read_yaml(path)
     family_name = take(data, "family", str, "the suite")
     if family_name not in FAMILIES:
