@@ -293,6 +293,7 @@ def test_the_key_is_shown_nowhere(project, monkeypatch, tmp_path):
     def before(number, body):
         return (418, {"error": {"message": echo}}, {}) if body["model"] == "fails" else None
 
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p genderbias")  # with what is logged
     with ChatServer(before, change) as server:
         result = project.runpytest(
             f"--bias-model={server.spec}",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import json
 import logging
 import math
@@ -555,9 +556,23 @@ def test_tokens_that_are_texts_have_no_ids():
         client.generate([[5]], 1, 0.0, None)
 
 
-def test_the_key_is_in_the_header_and_nowhere_else(monkeypatch, caplog):
+@pytest.fixture
+def logged():
+    """What is logged, by loggers that pass nothing on, too."""
+    text, root = io.StringIO(), logging.getLogger()
+    handler, before = logging.StreamHandler(text), root.level
+    others = [one for one in root.manager.loggerDict.values() if isinstance(one, logging.Logger) and not one.propagate]
+    for logger in (root, *others):
+        logger.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield text
+    root.setLevel(before)
+    for logger in (root, *others):
+        logger.removeHandler(handler)
+
+
+def test_the_key_is_in_the_header_and_nowhere_else(monkeypatch, logged):
     monkeypatch.setenv("GENDERBIAS_API_KEY", KEY)
-    caplog.set_level(logging.DEBUG)
     server = Server(
         before=lambda number, body: (
             httpx.Response(401, json={"error": {"message": f"wrong key {KEY}"}}) if number > 1 else None
@@ -568,7 +583,8 @@ def test_the_key_is_in_the_header_and_nowhere_else(monkeypatch, caplog):
     assert all(request.headers["authorization"] == f"Bearer {KEY}" for request in server.requests)
     with pytest.raises(ModelError, match=r"refuses the key \(status 401: 'wrong key \*\*\*'\)") as raised:
         client.ask([[5, 6]])
-    assert KEY not in f"{raised.value}{raised.value!r}{client!r}{client.where}{dict(client.facts)}{caplog.text}"
+    assert KEY not in f"{raised.value}{raised.value!r}{client!r}{client.where}{dict(client.facts)}{logged.getvalue()}"
+    assert "HTTP Request" in logged.getvalue()
 
 
 @pytest.mark.parametrize("key", ["sk-very\nsecret", "sk-very\x00secret", "sk-very\u2026secret"])

@@ -174,13 +174,14 @@ _WITH_PLUGINS = [found for found in metadata.distributions() if found.entry_poin
 @pytest.fixture(autouse=True)
 def inner_runs(own_home: Path, request: pytest.FixtureRequest) -> None:
     """Let runs of pytest inside a test load our plugin alone, and print as on a wide terminal, so that no line is
-    wrapped. To load the plugins of all packages takes a quarter of such a run, and to find ours an eighth.
+    wrapped. To load the plugins of all packages takes a quarter of such a run, and to find ours an eighth. Nothing is
+    logged in them: pytest would look through all loggers 14 times in each.
     """
     if "pytester" in request.fixturenames:
         request.getfixturevalue("pytester")  # takes away what the environment says of pytest
         monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        monkeypatch.setenv("PYTEST_ADDOPTS", "-p genderbias")
+        monkeypatch.setenv("PYTEST_ADDOPTS", "-p genderbias -p no:logging")
         monkeypatch.setattr(metadata, "distributions", lambda **context: _WITH_PLUGINS)
         monkeypatch.setattr("pytest_genderbias.plugin.workers._OF_FILES", 1000)
         monkeypatch.delenv("COLUMNS", raising=False)
