@@ -20,6 +20,7 @@ from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.scoring.token_sums import token_sums
 from pytest_genderbias.scoring.tokens import RowEncoder, pack_rows
 
+pytestmark = pytest.mark.usefixtures("much_padding")
 SMALL = {
     "hidden_size": 16,
     "num_hidden_layers": 2,

@@ -28,7 +28,6 @@ from pytest_genderbias.recipes.lstm import (
 )
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, Training
 
-pytestmark = pytest.mark.usefixtures("little_padding")
 SMALL = {"hidden_size": 32, "embedding_size": 24, "batch_size": 4, "block": 10, "epochs": 2, "held_out": 0.2,
     "sampled_words": 0,
          "learning_rate": 2e-2}  # fmt: skip

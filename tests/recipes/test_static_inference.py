@@ -24,7 +24,6 @@ from pytest_genderbias.recipes.networks.decomposable_attention import SPECIAL
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.recipes.static_inference import StaticInferenceTraining
 
-pytestmark = pytest.mark.usefixtures("little_padding")
 SIZE = 6
 PEOPLE = ["man", "woman", "nurse", "clerk", "he", "she"]
 VERBS = ["sings", "sleeps", "reads", "waits"]

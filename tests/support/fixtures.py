@@ -27,6 +27,7 @@ from support.wide_suites import CLASSIFIERS, write_suites
 
 import pytest_genderbias
 from pytest_genderbias import load_model
+from pytest_genderbias.models import behaviour
 
 # What is first loaded inside an in-process run is loaded again in the next, and a class of it is another one then.
 for module in walk_packages(pytest_genderbias.__path__, "pytest_genderbias."):
@@ -39,6 +40,8 @@ if find_spec("accelerate"):  # which looks for the same absent packages at each 
     memory = import_module("accelerate.utils.memory")
     memory.gc = SimpleNamespace(collect=lambda: 0)  # walks all that tests have left, before each training
 os.fsync = lambda handle: None  # what a test writes need not outlive a power cut, and some disks take 7 ms for it
+#: Small networks are asked with little padding, as large ones are, except in the tests of what they are asked.
+_PADDED_OUTSIDE, behaviour._MOST_PADDED = behaviour._MOST_PADDED, 64
 abilities.leave_unasked()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.
@@ -59,12 +62,12 @@ def few_draws(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def little_padding():
-    """Ask a small network whether padding moves its output with rows of 64 tokens in place of 1,024, as a large one is.
-    ``tests/models/test_behaviour.py`` tests what it is asked.
+def much_padding():
+    """Ask small networks whether padding moves their output with rows of 1,024 tokens, as outside of tests, and not
+    of 64.
     """
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("pytest_genderbias.models.behaviour._MOST_PADDED", 64)
+        patched.setattr(behaviour, "_MOST_PADDED", _PADDED_OUTSIDE)
         yield
 
 

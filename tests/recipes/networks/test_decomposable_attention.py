@@ -28,7 +28,6 @@ from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.query import PairProbabilities
 from pytest_genderbias.text.packaged import folder, names
 
-pytestmark = pytest.mark.usefixtures("little_padding")
 HIDDEN, SIZE = 12, 7
 PAIRS = [
     ("The accountant ate a bagel.", "The man ate a bagel."),

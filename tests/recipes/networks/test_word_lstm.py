@@ -38,7 +38,6 @@ SHAPES = {
         "tie_word_embeddings": True},
     "even": {"embedding_size": 16, "hidden_size": 16},
 }  # fmt: skip
-pytestmark = pytest.mark.usefixtures("little_padding")
 PAIRS = [("man", "woman"), ("boy", "girl"), ("father", "mother")]
 IDS = torch.randint(3, 60, (4, 9), generator=torch.Generator().manual_seed(0))
 
