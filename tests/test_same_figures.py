@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from support.scripts import load_script
 
+from pytest_genderbias import suite_names
+
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "tests" / "support" / "demo_figures.json"
 TOLERANCE = 1e-5  # other processors and thread counts sum in another order
@@ -21,8 +23,14 @@ def same_figures() -> Any:
 
 @pytest.fixture(scope="module")
 def figures(same_figures: Any) -> dict[str, Any]:
-    """Return every figure of every packaged suite on the demo models, with a null control of 20 shuffles."""
-    return dict(same_figures.record(None, limit=200, null=20))
+    """Return every figure of every packaged suite on the demo models, with a null control of 20 shuffles.
+
+    Nothing but the vectors differs between the models in ``weat-names``, whose 100,000 drawn partitions of names take a
+    second.
+    """
+    others = [name for name in suite_names() if name != "weat-names"]
+    of_one = same_figures.record(None, limit=200, null=20, specs=["demo-mlm"])
+    return of_one | same_figures.record(None, limit=200, null=20, suites=others, specs=["demo-lm", "demo-nli"])
 
 
 def test_each_packaged_suite_has_a_null_control_or_one_line_that_says_why_not(figures: dict[str, Any]) -> None:
@@ -41,6 +49,7 @@ def test_each_packaged_suite_has_a_null_control_or_one_line_that_says_why_not(fi
 def test_the_demo_models_give_the_recorded_figures(same_figures: Any, figures: dict[str, Any]) -> None:
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
     assert len(recorded) == 3 * 35
+    del recorded["weat-names on demo-lm"], recorded["weat-names on demo-nli"]
     measured = same_figures.main_figures(figures)
     leaves = list(same_figures.differences(recorded, measured, tolerance=TOLERANCE))
     assert sum(kind == "same" for kind, *_ in leaves) > 1000

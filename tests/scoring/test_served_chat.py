@@ -72,7 +72,11 @@ def all_figures(monkeypatch, few_draws):
     monkeypatch.setattr(nli, "PACKAGED", few)
 
 
-@pytest.mark.parametrize("name", SUITES)
+#: The texts of described persons are asked as those of named ones.
+_SLOW = ("decisions, described",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in _SLOW else []) for n in SUITES])
 def test_answers_and_figures_are_those_of_the_checkpoint(models, data, all_figures, name):
     suite, limit, options = SUITES[name]
     loaded, settings = load_suite(suite), ScoreSettings(limit)

@@ -113,13 +113,13 @@ def test_bounds_hold_the_true_value_about_as_often_as_they_say(groups, effect):
 
 @pytest.mark.parametrize("pairs", [against_reference(4), list(combinations(range(4), 2))], ids=["reference", "pairs"])
 def test_bounds_of_all_comparisons_hold_together(pairs):
-    """Of 200 measurements of four groups that do not differ, at most one in twenty has a difference outside; three
-    standard errors of that are 5 %.
+    """Of 120 measurements of four groups that do not differ, at most one in twenty has a difference outside; three
+    standard errors of that are 6 %.
     """
     missed = 0
-    for seed in range(200):
+    for seed in range(120):
         missed += any(not found.low <= 0 <= found.high for _, found in compared(drawn(seed, 4), pairs, "prompts"))
-    assert missed <= 20
+    assert missed <= 13
     values = drawn(1, 4, effect=0.5)
     found = compared(values, pairs, "prompts")
     assert [d for d, _ in found] == pytest.approx([float(np.mean(values[:, a] - values[:, b])) for a, b in pairs])

@@ -161,9 +161,9 @@ def test_a_model_that_always_says_the_same_has_no_value(model):
 
 
 def test_few_models_that_answer_at_random_do_the_task():
-    """Of 60 models whose answers have nothing to do with the text, at most 5 pass: the bound errs in one of 40."""
-    guessing = [PlantedDecider(lambda text, seed=seed: 4 * luck(text, str(seed)) - 2) for seed in range(60)]
-    assert sum(measured(model).value is not None for model in guessing) <= 5
+    """Of 30 models whose answers have nothing to do with the text, at most 3 pass: the bound errs in one of 40."""
+    guessing = [PlantedDecider(lambda text, seed=seed: 4 * luck(text, str(seed)) - 2) for seed in range(30)]
+    assert sum(measured(model).value is not None for model in guessing) <= 3
 
 
 def test_a_model_that_leans_to_yes_and_reads_does_the_task(body):

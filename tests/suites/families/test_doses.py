@@ -332,7 +332,8 @@ def test_nothing_that_coreference_heads_are_tuned_on_is_in_their_suites(doses: M
 @pytest.mark.parametrize(
     ("model", "cells"),
     [
-        ("word-vectors", ((70, 3), (100, 11))),
+        ("word-vectors", ((70, 3),)),
+        pytest.param("word-vectors", ((100, 11),), marks=pytest.mark.slow),
         pytest.param("career-head", ((50, 0), (100, 7)), marks=pytest.mark.slow),
         pytest.param("nli-head", ((50, 0), (70, 5)), marks=pytest.mark.slow),
     ],
