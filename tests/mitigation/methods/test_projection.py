@@ -534,7 +534,7 @@ def test_suites_measure_projected_models_and_caches_keep_them_apart(tiny_model, 
 
 
 def test_the_real_masked_lm_round_trips_bit_for_bit(shared_data, tmp_path):
-    base = load_model(str(shared_data / "models" / "minilm-mlm"), device="cpu")
+    base = load_model(str(shared_data / "models" / "bert-tiny-mlm"), device="cpu")
     mitigated = project_embeddings(base, learn_basis(base, pairs=HE_SHE))
     loaded = load_model(str(save_model(mitigated, tmp_path / "out")), device="cpu")
     ids = torch.tensor([base.backend.tokenizer("The nurse said that [MASK] was tired.")["input_ids"]])
