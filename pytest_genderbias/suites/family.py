@@ -263,6 +263,10 @@ class Family(ABC, Generic[BodyT]):
         """
         return {}
 
+    def null_of_sizes(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+        """Return :meth:`null` of the statistics that are made of sizes, and of others where that takes no longer."""
+        return self.null(body, options, answers, seed, repeats)
+
     def asks(self, body: BodyT) -> tuple[str, ...]:
         """Return the keys of ``ask`` that the questions of a body use (``suites/ask.py``)."""
         return ()

@@ -472,8 +472,18 @@ class Corpus(Family[CorpusBody]):
         """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not
         there).
         """
+        return self._exchanged(body, options, answers, seed, repeats, _texts(answers)[1])
+
+    def null_of_sizes(
+        self, body: CorpusBody, options: Options, answers: Answers, seed: int, repeats: int
+    ) -> NullFigures:
+        """Return mu and sigma, for which the training text is not counted."""
+        return self._exchanged(body, options, answers, seed, repeats, ())
+
+    def _exchanged(
+        self, body: CorpusBody, options: Options, answers: Answers, seed: int, repeats: int, beside: Sequence[str]
+    ) -> NullFigures:
         counting = Counting(body, options)
-        _, beside = _texts(answers)
         counts = counting.count_by_pair(*_source(counting, answers))
         training = counting.count(beside, None) if beside else None
         values_of: dict[str, list[float]] = {}

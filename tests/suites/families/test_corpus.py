@@ -34,6 +34,7 @@ from pytest_genderbias.errors import (
     UndefinedError,
 )
 from pytest_genderbias.gates.book import entry_of
+from pytest_genderbias.measurement.carry_out import CHANCE_SHUFFLES
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
@@ -346,6 +347,18 @@ def test_the_null_exchanges_pairs_as_a_text_with_exchanged_words_has_it(tmp_path
             expected[key].add(round(found.values[key], 8))
     for key, values in expected.items():
         assert set(null[key].round(8)) == values, key
+
+
+def test_the_null_of_sizes_is_drawn_alike_and_counts_no_training_text(tmp_path, monkeypatch):
+    path = documents(tmp_path / "a.jsonl", SEWING)
+    every = measured(path, training=str(path), null=CHANCE_SHUFFLES).null
+    counted = []
+    count = module.Counting.count
+    monkeypatch.setattr(module.Counting, "count", lambda *args: counted.append(args[1]) or count(*args))
+    found = measured(path, training=str(path)).null
+    assert set(every) - set(found) == {"beta", "beta_infinite"}
+    assert all(found[name] == every[name] for name in found) and set(found) == set(KEYS[:4])
+    assert len(counted) == 2, "the text and its training text, for the values"
 
 
 def test_a_text_without_bias_lies_inside_the_null_and_a_biased_one_outside(tmp_path, monkeypatch):
