@@ -36,7 +36,7 @@ from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import CANNOT, signed_options
 from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies, PairProbabilities, Replies
 from pytest_genderbias.suites.space import Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, NullFigures
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.template import Word, parse_template
@@ -157,7 +157,7 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
         summary.records,
         summary.items,
         signature,
-        (*summary.notes, *notes, *null_notes),
+        (*summary.notes, *notes, *(null_notes if asked.null else ())),
         shuffled,
         SumsByStatistic(sums),
         summary.examples,
@@ -254,29 +254,23 @@ def _effective_number(sums: ItemSums, of_items: Interval | None, of_clusters: In
 
 
 def _null_control(
-    plan: Plan,
-    answers: Mapping[str, Answer],
-    values: Mapping[str, float | None],
-    seed: int,
-    repeats: int,
-    draw: Callable[..., NullFigures] | None = None,
+    plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None], seed: int, repeats: int
 ) -> tuple[dict[str, Null], list[str]]:
     """Return the null control by statistic, and notes on missing or smaller controls.
 
-    If none is asked for (``repeats`` 0), it is that of the statistics that are made of sizes, without notes. ``draw``
-    shuffles in place of ``family.null``.
+    If none is asked for (``repeats`` 0), it is that of the statistics that are made of sizes.
     """
     family = plan.suite.family
+    draw = family.null if repeats else family.null_sizes
     if not repeats:
-        sizes = {name for name, statistic in family.statistics.items() if statistic.is_size}
-        if all(values[name] is None for name in sizes):
+        values = {name: values[name] if about.is_size else None for name, about in family.statistics.items()}
+        repeats = CHANCE_SHUFFLES
+        if all(value is None for value in values.values()):
             return {}, []
-        controls, _ = _null_control(plan, answers, values, seed, CHANCE_SHUFFLES, family.null_of_sizes)
-        return {name: control for name, control in controls.items() if name in sizes}, []
     if not family.null_control:
         return {}, [f"no null control: {family.no_null_control}"]
     try:
-        by_name = (draw or family.null)(plan.suite.body, plan.options, answers, seed, repeats)
+        by_name = draw(plan.suite.body, plan.options, answers, seed, repeats)
     except UndefinedError as error:
         return {}, [f"no null control: {error}"]
     drawn = {name: by_name[name] for name in family.statistics if name in by_name}

@@ -263,7 +263,7 @@ class Family(ABC, Generic[BodyT]):
         """
         return {}
 
-    def null_of_sizes(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null_sizes(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return :meth:`null` of the statistics that are made of sizes, and of others where that takes no longer."""
         return self.null(body, options, answers, seed, repeats)
 

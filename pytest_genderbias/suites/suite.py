@@ -24,20 +24,8 @@ from pytest_genderbias.text.printable import brief, expected_instead
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.wordlist import load_wordlist
 
-_HEAD = (
-    "suite",
-    "family",
-    "title",
-    "source",
-    "licence",
-    "language",
-    ASK_KEY,
-    "note",
-    "about",
-    "options",
-    "clusters",
-    "wide",
-)
+_TEXTS = ("suite", "title", "source", "licence", "language")
+_HEAD = (*_TEXTS, "family", ASK_KEY, "note", "about", "options", "clusters", "wide")
 
 
 @dataclass(frozen=True)
@@ -123,12 +111,6 @@ def load_suite(name: str | Path) -> Suite:
     return _packaged(path) if path.parent == packaged.folder("fixtures") else _read(path)
 
 
-@cache
-def _packaged(path: Path) -> Suite:
-    """Read a suite of the package once: its file, and the lists that it names, stay as they are."""
-    return _read(path)
-
-
 def _read(path: Path) -> Suite:
     """Read the file of a suite. Errors as :func:`load_suite`."""
     data = read_yaml(path)
@@ -139,8 +121,7 @@ def _read(path: Path) -> Suite:
         )
     family = FAMILIES[family_name]
     refuse_unknown(data, (*_HEAD, *family.keys), f"a suite of the family {family_name}")
-    keys = ("suite", "title", "source", "licence", "language")
-    own, title, source, licence, language = (take(data, key, str, "the suite") for key in keys)
+    own, title, source, licence, language = (take(data, key, str, "the suite") for key in _TEXTS)
     if own != path.stem:
         raise data.error_at("suite", f"'suite' is {own!r}, expected the file's name {path.stem!r}")
     if "wide" in data and ITEMS_KEY not in family.options:
@@ -154,6 +135,10 @@ def _read(path: Path) -> Suite:
     words, ask = read_own_words(data), read_asking(data)
     suite = Suite(own, title, source, licence, language, path, family, None, defaults, "", words, ask=ask)
     return replace(_with_body(suite, data), wide=_read_wide(suite, data))
+
+
+#: A suite of the package is read once: its file, and the lists that it names, stay as they are.
+_packaged = cache(_read)
 
 
 def _with_body(suite: Suite, data: LocatedMap) -> Suite:

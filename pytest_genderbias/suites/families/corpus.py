@@ -474,9 +474,7 @@ class Corpus(Family[CorpusBody]):
         """
         return self._exchanged(body, options, answers, seed, repeats, _texts(answers)[1])
 
-    def null_of_sizes(
-        self, body: CorpusBody, options: Options, answers: Answers, seed: int, repeats: int
-    ) -> NullFigures:
+    def null_sizes(self, body: CorpusBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return mu and sigma, for which the training text is not counted."""
         return self._exchanged(body, options, answers, seed, repeats, ())
 
