@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from pytest_genderbias.mitigation import make_method
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.mitigation.methods.registry import METHODS, RECIPES
 
-SETTINGS_DIGEST = "fc67d9c644682c9acd980f734816aa0b73015e96549ded0dce07c56b9c05ae0c"
+STORED = (Path(__file__).parent / "stored_settings.jsonl").read_text()  #: a line a method
 
 
 @pytest.mark.parametrize(
@@ -75,15 +74,13 @@ def test_every_method_is_made_by_its_defaults(name: str) -> None:
 
 
 def test_the_settings_that_identify_stored_runs_do_not_change() -> None:
-    """Run folders are named by these bytes: where one changes, everything that was trained is trained again."""
-    settings = {name: make_method(name).settings() for name in METHODS}
-    # Runs of iterative scrubbing that did not scrub first, as the paper does, are not those of today.
-    assert settings["iterative-scrubbing"].pop("scrub_first") is True
-    texts = [json.dumps(values) for values in settings.values()]
+    """Run folders are named by these bytes: where a line changes, everything that it trained is trained again. A new
+    method adds its line.
+    """
     control = make_method("projection", pairs=[["he", "she"]], layers=[1, 2]).control(3)
     both = make_method("scrubbing", words=["he"]) & make_method("cda", names="random")
-    texts += [json.dumps(method.settings()) for method in (Method(), both, control) if method is not None]
-    assert hashlib.sha256("\n".join(texts).encode()).hexdigest() == SETTINGS_DIGEST
+    methods = [*map(make_method, METHODS), Method(), both, control]
+    assert "".join(f"{json.dumps(method.settings())}\n" for method in methods if method is not None) == STORED
 
 
 def test_a_method_of_ones_own_needs_a_name_or_its_runs_were_those_of_no_method() -> None:
