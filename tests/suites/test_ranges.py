@@ -19,29 +19,30 @@ from pytest_genderbias.gates.policy import Margin
 
 DEMO = json.loads((Path(__file__).parents[1] / "support" / "demo_figures.json").read_text())
 SHARE, SIGNED_SHARE, SIZE, ANY = (0, 1), (-1, 1), (0, math.inf), (-math.inf, math.inf)
-#: The range of statistics by the end of their names; the first that fits counts.
-BY_NAME = {
-    "_sum": SIZE, "separation_gap": SIZE, "sufficiency_gap": SIZE, "_slope": ANY, "slope": ANY,
-    "_pearson": SIGNED_SHARE, "pearson_r": SIGNED_SHARE,
-    "_rms": SIGNED_SHARE, "accuracy_gap": SIGNED_SHARE, "f1_gap": SIGNED_SHARE, "s_amb": SIGNED_SHARE,
-    "s_dis": SIGNED_SHARE,
-    "association_score": SIGNED_SHARE, "refusal_difference": SIGNED_SHARE, "yes_difference": SIGNED_SHARE,
-    "refused": SHARE,
-    "same_gender_difference": SIGNED_SHARE,
-    "p_value": SHARE, "mass": SHARE, "stereotype_share": SHARE, "net_neutral": SHARE, "fraction_neutral": SHARE,
-    "threshold_0.5": SHARE,
-    "threshold_0.7": SHARE, "cosine": SHARE, "ratio_2": SHARE, "ratio_3": SHARE, "ratio_4": SHARE,
-    "accuracy_ambiguous": SHARE,
-    "accuracy_disambiguated": SHARE, "significant_fills": SIZE, "random_groups_mean": SIZE, "random_groups_max": SIZE,
-    "impact_ratio": SIZE,
-    "mu": SIZE, "sigma": SIZE, "mu_infinite": SIZE, "sigma_infinite": SIZE, "beta": ANY, "beta_infinite": ANY,
-    "perplexity": (1, math.inf),
-    "compression": SIZE, "compression_shuffled": SIZE, "compression_random_encoder": SIZE, "aggregate_bias": SIZE,
-    "signed_bias": ANY,
-    "mean_absolute_difference": SIZE, "mean_difference": ANY, "logit_difference": ANY, "length_difference": ANY,
-    "group_rms": ANY, "length_rms": ANY, "difference": ANY, "largest_difference": SIZE, "readable": SHARE,
-    "sentiment_difference": (-200, 200), "topic_difference": (-200, 200),
-}  # fmt: skip
+#: The names of statistics by their range.
+NAMES = {
+    SHARE: (
+        "accuracy_ambiguous accuracy_disambiguated cosine fraction_neutral mass net_neutral p_value ratio_2 ratio_3 "
+        "ratio_4 readable refused stereotype_share threshold_0.5 threshold_0.7 word_p_value"
+    ),
+    SIGNED_SHARE: (
+        "accuracy_gap association_score f1_gap fpr_gap_pearson fpr_gap_rms pearson_r precision_gap_pearson "
+        "precision_gap_rms refusal_difference refusal_rms s_amb s_dis same_gender_difference tpr_gap_pearson "
+        "tpr_gap_rms yes_difference"
+    ),
+    SIZE: (
+        "aggregate_bias compression compression_random_encoder compression_shuffled fpr_gap_sum impact_ratio "
+        "independence_sum largest_difference mean_absolute_difference mu mu_infinite precision_gap_sum "
+        "random_groups_max random_groups_mean separation_gap separation_sum sigma sigma_infinite significant_fills "
+        "sufficiency_gap sufficiency_sum tpr_gap_sum"
+    ),
+    ANY: (
+        "beta beta_infinite difference fpr_gap_slope group_rms length_difference length_rms logit_difference "
+        "mean_difference precision_gap_slope signed_bias slope tpr_gap_slope"
+    ),
+    (1, math.inf): "perplexity",
+    (-200, 200): "sentiment_difference topic_difference",
+}
 
 
 def expected_range(suite: str, statistic: str) -> tuple[float, float]:
@@ -53,10 +54,9 @@ def expected_range(suite: str, statistic: str) -> tuple[float, float]:
         return -math.sqrt(1 + largest), math.sqrt(1 + largest)
     if statistic.endswith("_gap_sum") and suite != "bios":
         return 0, 40  # professions of WinoBias
-    by_end = (found for end, found in BY_NAME.items() if statistic.endswith(end))
-    known = BY_NAME.get(statistic) or next(by_end, None)
-    assert known is not None, f"{statistic}: BY_NAME has no range for it"
-    return known
+    known = [its for its, names in NAMES.items() if statistic in names.split()]
+    assert len(known) == 1, f"{statistic}: NAMES should have it at one range"
+    return known[0]
 
 
 @pytest.mark.parametrize("name", suite_names())
