@@ -113,14 +113,12 @@ def test_a_causal_lm_against_plain_transformers(tmp_path: Path, real_lm: Model) 
         for word, forms in FORMS.items()
     }
     share, ratio = np.array([forms[-1] for forms in FORMS.values()]), np.array(list(ratios.values()))
-    assert found.values == pytest.approx(
-        {
-            "mean_difference": ratio[:2].mean() - ratio[2:].mean(),
-            "pearson_r": np.corrcoef(share, ratio)[0, 1],
-            "slope": np.polyfit(share, ratio, 1)[0],
-        },
-        abs=2e-5,
-    )
+    expected = {
+        "mean_difference": ratio[:2].mean() - ratio[2:].mean(),
+        "pearson_r": np.corrcoef(share, ratio)[0, 1],
+        "slope": np.polyfit(share, ratio, 1)[0],
+    }
+    assert {name: found.values[name] for name in expected} == pytest.approx(expected, abs=2e-5)
     assert {record["occupation"]: record["log_ratio"] for record in found.records} == pytest.approx(ratios, abs=2e-5)
 
 
@@ -156,9 +154,8 @@ def test_prefixes_take_the_form_of_their_group(tmp_path: Path, real_lm: Model) -
         log_probability(real_lm, "Il est ", male) - log_probability(real_lm, "Elle est ", female)
         for female, male, *_ in FORMS.values()
     ]
-    assert found.values == pytest.approx(
-        {"aggregate_bias": np.mean(np.abs(biases)), "signed_bias": np.mean(biases)}, abs=2e-5
-    )
+    expected = {"aggregate_bias": np.mean(np.abs(biases)), "signed_bias": np.mean(biases)}
+    assert {name: found.values[name] for name in expected} == pytest.approx(expected, abs=2e-5)
 
 
 class Object:
