@@ -60,12 +60,9 @@ def load_model(
     Args:
         model: one of
 
-            - a spec ``[NAME=]SPEC`` or a path: a checkpoint's directory, that of an adapter (``adapter:DIR@BASE``), a
-              hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``, ``demo-nli``, a ``.gguf`` file, an
-              exported graph (``.onnx``, OpenVINO's ``.xml``, or a folder with one), a file of vectors or predictions,
-              ``text:FILE``, ``module:callable``, or a model of a server with OpenAI's completions
-              (``http://HOST:PORT/v1#MODEL``) or chat completions (``chat:http://HOST:PORT/v1#MODEL``), or a checkpoint
-              that vLLM runs in this process (``vllm:DIR``);
+            - a path, or a spec ``[NAME=]SPEC`` as ``--bias-model`` takes it (``docs/guides/your-model.md`` has all): a
+              checkpoint's directory, a hub id, an alias such as ``bert-base``, a file, ``module:callable``, the address
+              of a server;
             - a transformers network (any ``PreTrainedModel``), with its ``tokenizer``;
             - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
             - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence

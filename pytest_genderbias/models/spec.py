@@ -59,26 +59,32 @@ _URL = re.compile(rf"(?:{CHAT_PREFIX})?https?://.*", re.IGNORECASE)
 class Engine(NamedTuple):
     """A kind of model that the room ``engines`` knows.
 
-    ``module``: has ``inspect(spec, settings)`` and ``load(source, settings)``. ``prefix``: pattern of the beginning of
-    its specs, which ``parse(spec)`` of the module reads. ``ending``: ending of its files.
+    ``module``: has ``inspect(spec, settings)`` and ``load(source, settings)``. ``spec``: how a user writes its specs,
+    in a message: a prefix, which no other spec begins with, then the parts in capitals. ``ending``: ending of its
+    files.
     """
 
     module: str
-    prefix: str = ""
+    spec: str = ""
     ending: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """Pattern of the beginning of its specs, which ``parse(spec)`` of the module reads."""
+        return re.split("[A-Z]", self.spec)[0].replace("http://", "(?i:https?://)")
 
 
 #: Engines by ``ModelSpec.kind``. A module is imported for the first model of its kind. Where a path follows the
 #: prefix, :func:`portable_spec` has to shorten it.
 ENGINES: Mapping[str, Engine] = {
-    "adapter": Engine("engines.peft_adapters", prefix=ADAPTER_PREFIX),
+    "adapter": Engine("engines.peft_adapters", spec=f"{ADAPTER_PREFIX}DIR[@BASE]"),
     "onnx": Engine("engines.exported", ending=".onnx"),
     "openvino": Engine("engines.exported", ending=".xml"),
-    SERVED: Engine("engines.served", prefix="(?i:https?://)"),
-    CHAT: Engine("engines.chat_endpoint", prefix=f"{CHAT_PREFIX}(?i:https?://)"),
-    "vllm": Engine("engines.vllm_engine", prefix="vllm:"),
-    "results": Engine("engines.results_files", prefix="results:"),
-    "answers": Engine("engines.results_files", prefix="answers:"),
+    SERVED: Engine("engines.served", spec="http://HOST:PORT/v1#MODEL"),
+    CHAT: Engine("engines.chat_endpoint", spec=f"{CHAT_PREFIX}http://HOST:PORT/v1#MODEL"),
+    "vllm": Engine("engines.vllm_engine", spec="vllm:DIR"),
+    "results": Engine("engines.results_files", spec="results:FILE"),
+    "answers": Engine("engines.results_files", spec="answers:FILE"),
 }
 _ENDINGS = {".gguf": "gguf", **{engine.ending: name for name, engine in ENGINES.items() if engine.ending}}
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
@@ -261,8 +267,7 @@ def _parse(spec: str) -> ModelSpec:
         return replace(first, name=safe_name(Path(spec).name.replace(SEED, "")), spec=spec)
     own = next((engine for engine in ENGINES.values() if engine.prefix and re.match(engine.prefix, spec)), None)
     if own is not None:
-        parsed: ModelSpec = import_module(f"pytest_genderbias.{own.module}").parse(spec)
-        return parsed
+        return _parse_by(own, spec)
     path = Path(spec).expanduser()
     if path.is_dir():
         kind, place = "directory", path
@@ -287,9 +292,8 @@ def _parse(spec: str) -> ModelSpec:
     if spec.startswith((".", "/", "~")) or parts is None:
         raise ModelError(
             f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory,"
-            " adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION),"
-            f" module:callable, http://HOST:PORT/v1#MODEL, chat:http://HOST:PORT/v1#MODEL, vllm:DIR, or one of"
-            f" {_known()}"
+            " a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION), module:callable,"
+            f" {', '.join(engine.spec for engine in ENGINES.values() if engine.spec)}, or one of {_known()}"
         )
     hub_id, revision = parts
     if hub_id in DEMOS:
@@ -298,6 +302,20 @@ def _parse(spec: str) -> ModelSpec:
         return replace(_parse(ALIASES[hub_id]), name=hub_id, spec=spec, revision=revision)
     _refuse_misspelt(hub_id)
     return ModelSpec(safe_name(hub_id.rpartition("/")[2]), spec, "hub", hub_id, revision=revision)
+
+
+def _parse_by(engine: Engine, spec: str) -> ModelSpec:
+    """Parse a spec that begins with the prefix of an engine, which wins over a module of the user of the same name."""
+    try:
+        parsed: ModelSpec = import_module(f"pytest_genderbias.{engine.module}").parse(spec)
+    except ModelError as error:
+        kind = spec.partition(":")[0]
+        if _OBJECT.fullmatch(spec) and Path(f"{kind}.py").is_file():
+            raise ModelError(
+                f"{error}; to name a callable of {kind}.py, rename the module: {kind}: begins a kind of model"
+            ) from None
+        raise
+    return parsed
 
 
 def hub_parts(text: str) -> tuple[str, str | None] | None:

@@ -95,8 +95,8 @@ class Flag(NamedTuple):
 FLAGS: Mapping[str, Flag] = {
     "models": Flag("--bias-model", "[NAME=]SPEC",
         "model to measure: the directory of a checkpoint, a hub id, an alias (bert-base, bert-large, albert-base, "
-        "roberta-base, distilbert, gpt2, ...), module:callable, or demo-mlm, demo-lm, demo-nli, demo (all three). "
-        "Tables and baselines call it NAME", repeatable=True),
+        "roberta-base, distilbert, gpt2, ...), demo-mlm, demo-lm, demo-nli, demo (all three), a file, module:callable, "
+        "or what else docs/guides/your-model.md has. Tables and baselines call it NAME", repeatable=True),
     "selection": Flag("--bias-suite", "SUITE,...",
         "suites to measure in addition to the collected tests: packaged names, paths of suite files (ending in "
         ".yaml), or 'all'", repeatable=True),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from pytest_genderbias.errors import ModelError, SettingError
-from pytest_genderbias.models.spec import check_name, parse_spec, portable_spec
+from pytest_genderbias.models.spec import ENGINES, check_name, parse_spec, portable_spec
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "your-model.md"
 
 
 @pytest.mark.parametrize(
@@ -111,3 +116,21 @@ def test_the_base_of_an_adapter_may_have_a_revision() -> None:
 def test_a_revision_that_cannot_be_one_is_refused(spec: str) -> None:
     with pytest.raises(ModelError, match="ID@REVISION"):
         parse_spec(spec)
+
+
+@pytest.mark.parametrize("spec", [engine.spec for engine in ENGINES.values() if engine.spec])
+def test_the_message_and_the_guide_have_each_way_to_write_a_spec(spec: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(f" {spec},")):
+        parse_spec("./nowhere")
+    assert f"`{spec}`" in GUIDE.read_text()
+
+
+def test_a_prefix_wins_over_a_module_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=r"no file 'build'; (?!.*rename)"):
+        parse_spec("results:build")
+    Path("results.py").write_text("def build(): ...\n")
+    with pytest.raises(ModelError, match=r"no file 'build'; .* to name a callable of results\.py, rename the module"):
+        parse_spec("mine=results:build")
+    Path("build").write_text("{}")
+    assert parse_spec("results:build").kind == "results"
