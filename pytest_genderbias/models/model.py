@@ -115,9 +115,11 @@ class Checkpoint(Tokenized):
     widths: tuple[int, ...] = ()
     files: ModelSpec | None = None
 
-    @cached_property
+    @property
     def vocabulary_size(self) -> int:
-        """Number of token ids that the network knows; of one that does not say, a number above all ids."""
+        """Number of token ids that the network knows now, since a user may resize it; of one that does not say, a
+        number above all ids.
+        """
         size = getattr(self.network.config.get_text_config(), "vocab_size", None)
         return size if isinstance(size, int) else _MOST_IDS
 
@@ -147,12 +149,17 @@ class DeferredCheckpoint(Checkpoint):
     def of(cls, known: Mapping[str, object], load: Callable[[], Checkpoint]) -> DeferredCheckpoint:
         """Return a checkpoint that calls ``load`` when its network or tokenizer is needed.
 
-        ``known``: entries and cached properties of a :class:`Checkpoint`, and ``reading``, of
+        ``known``: entries and properties of a :class:`Checkpoint`, and ``reading``, of
         :func:`~pytest_genderbias.models.fingerprint.fingerprint_reading`.
         """
         checkpoint = object.__new__(cls)
         vars(checkpoint).update(known, _load=load)
         return checkpoint
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of token ids; before the network is loaded, the known one."""
+        return super().vocabulary_size if "network" in vars(self) else int(vars(self)["vocabulary_size"])
 
     def __getattr__(self, name: str) -> Any:  # of what is not there yet
         """Load network and tokenizer."""

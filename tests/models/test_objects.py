@@ -60,6 +60,14 @@ def test_a_network_in_memory_is_shared_and_in_evaluation_mode(tiny_model):
     assert model.details == tiny_model("bert").details | {"device": "cpu"}
 
 
+def test_a_vocabulary_that_is_resized_between_two_measurements_is_counted_anew():
+    network = make_network("bert")
+    backend = load_model(network, tokenizer=tokenizer("bert")).backend
+    size = backend.vocabulary_size
+    network.resize_token_embeddings(size + 8)
+    assert backend.vocabulary_size == size + 8
+
+
 def test_measuring_a_network_in_training_leaves_its_modes_as_they_were():
     network = make_network("gpt2").train()
     network.transformer.drop.eval()
