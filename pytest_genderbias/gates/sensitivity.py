@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,13 +41,14 @@ from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import counted, format_number, format_share
-from pytest_genderbias.text.schema import field_hints, take
+from pytest_genderbias.text.schema import LocatedMap, read_located, refuse_unknown
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
 _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
 
 NORMAL = 1.96  #: half the width of a 95 % interval, in standard errors
 FIGURES = ("spread", "paired", "beyond")
+ROW = (*FIGURES, "unit", "response", "log_odds", "absolute", "trainings", "items", "value")  #: keys of a statistic
 AGREE = 2.5  #: where another network of the kind differs more than so many times as much, restarts borrow little
 LITTLE = 0.5  #: degrees of freedom of what they borrow then (docs/evidence/coverage-restarts.md)
 _ARCHITECTURES = {"MaskedLM": MASKED_LM, "CausalLM": CAUSAL_LM, "LMHeadModel": CAUSAL_LM}  #: parts of their names
@@ -234,12 +235,16 @@ class _Table:
     ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured
     on, where users bring the cases: the standard error falls with their number, and what a training moves does not.
     ``abilities`` has the standard deviation of each ability over trainings. ``default`` is for suites without a row;
-    some kinds have none.
+    some kinds have none. ``unit_of``: the model whose distances from neutral are the units.
     """
 
+    noun: ClassVar[str] = "table of trainings"
     kind: str
     base: str
+    source: str
+    date: str
     trainings: int
+    unit_of: str
     abilities: Mapping[str, float]
     suites: Mapping[str, Mapping[str, Mapping[str, Any]]]
     default: Mapping[str, float] | None = None
@@ -404,10 +409,11 @@ def _tables() -> list[_Table]:
 
 
 def _read(path: Path) -> _Table:
-    content = read_yaml(path)
-    optional = {"cases", "default"}
-    hints = {name: hint for name, hint in field_hints(_Table).items() if name in content or name not in optional}
-    return _Table(**{name: take(content, name, hint, "a table of trainings") for name, hint in hints.items()})
+    table = read_located(_Table, read_yaml(path))
+    for row in (row for of_suite in table.suites.values() for row in of_suite.values()):
+        assert isinstance(row, LocatedMap)
+        refuse_unknown(row, ROW, "a row of trainings")
+    return table
 
 
 def _defaults() -> list[Mapping[str, float]]:

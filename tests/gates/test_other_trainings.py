@@ -17,6 +17,8 @@ from support.hand_made import hand_made
 from support.scripts import load_script
 
 from pytest_genderbias import load_suite, measure
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.gates import sensitivity
 from pytest_genderbias.gates.sensitivity import (
     AGREE,
     FIGURES,
@@ -83,6 +85,18 @@ def test_each_kind_of_model_has_a_table() -> None:
 def test_the_page_shows_the_packaged_tables(script: ModuleType) -> None:
     shown = script.PAGE.read_text(encoding="utf-8").partition(script.BEGIN)[2].partition(script.END)[0].strip()
     assert shown == script.shown(), "python scripts/retraining_table.py page makes it anew"
+
+
+@pytest.mark.parametrize(("key", "typed"), [("cases: 222", "case: 222"), ("beyond: 0.0", "beyonds: 0.0")])
+def test_a_misspelt_key_of_a_table_is_refused(
+    key: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "retraining").mkdir()
+    path = tmp_path / "retraining" / "text-classifier.yaml"
+    path.write_text(next(file for file in FILES if file.name == path.name).read_text().replace(key, typed, 1))
+    monkeypatch.setattr(packaged, "folder", lambda name: tmp_path)
+    with pytest.raises(DataFileError, match=rf"{path}:\d+: unknown key '{typed.partition(':')[0]}' in a .*trainings"):
+        sensitivity._tables.__wrapped__()
 
 
 def test_rows_name_statistics_of_packaged_suites() -> None:
