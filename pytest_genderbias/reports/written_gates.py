@@ -75,9 +75,8 @@ def write_gates(report: RunReport, path: Path) -> None:
         unable = next((f"{one.model} {one.unable}" for one in subjects if one.unable), "")
         why = unable or "nothing was measured that a limit can judge; measure suites, as --bias-suite=all"
         raise GateError(f"{path} is not written: {why}")
-    head = _HEAD.format(
-        version=report.run.version, date=report.run.date[:10], command=shortened(_command(report, path), 2000)
-    )
+    version, date = shortened(report.run.version, 100), shortened(report.run.date[:10])
+    head = _HEAD.format(version=version, date=date, command=shortened(_command(report, path), 2000))
     body = "\n".join("\n".join(entry) + "\n" for entry in entries)
     write_whole(path, (head + body).encode())
 
