@@ -4,18 +4,25 @@ page.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
+import yaml
 from support.command_lines import make_reports
+from support.run_reports import hostile_report, without_code
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import BaselineError, BiasError, DataFileError, GateFailure, UnknownNameError
 from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.plugin.flag_values import Origin
+from pytest_genderbias.plugin.outputs import OUTPUTS, Output
+from pytest_genderbias.reports.pictures import pictures_of
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
 from pytest_genderbias.reports.run_summary import overview
 
@@ -108,10 +115,12 @@ class _Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.tags: set[str] = set()
+        self.attributes: set[str] = set()
         self.text = ""
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -137,3 +146,61 @@ def test_a_measurement_is_shown_escaped(tmp_path) -> None:
     write_json(RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"), (measurement,), (settled,)), tmp_path / "out.json")
     report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert (report["measurements"][0]["model"], report["measurements"][0]["notes"]) == (WORST, [WORST])
+
+
+@pytest.fixture(scope="module")
+def hostile() -> RunReport:
+    """A report of hostile texts, with a measurement that a gate and pictures can be made of."""
+    report = hostile_report()
+    real = measure("nli-religion", load_model("demo-nli"), limit=64, cache=None)
+    real = replace(real, model=report.run.models[0].name)
+    return replace(report, measurements=(*report.measurements, real), pictures=pictures_of(real))
+
+
+def refuse_markup(text: str) -> None:
+    page = _Tags()
+    page.feed(text)
+    assert "onclick" not in page.attributes
+
+
+def refuse_formulas(text: str) -> None:
+    rows = list(csv.reader(text.splitlines(keepends=True), strict=True))
+    assert len({len(row) for row in rows}) == 1
+    assert not any(cell.startswith("=") for row in rows for cell in row)
+
+
+#: What is refused in a file, or reads it, by its ending; behind the metadata at its head and beside code in markdown.
+CHECKS = {
+    ".csv": refuse_formulas,
+    ".html": refuse_markup,
+    ".json": json.loads,
+    ".md": lambda text: refuse_markup(without_code(re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL))),
+    ".svg": ET.fromstring,
+    ".yaml": yaml.safe_load,
+}
+
+
+@pytest.mark.parametrize(
+    ("output", "name"),
+    [
+        pytest.param(output, name, id=f"{output.kind} {name}", marks=pytest.mark.slow if output.package else ())
+        for output in OUTPUTS
+        for name in output.names or (f".{output.kind}",)
+    ],
+)
+def test_every_output_has_texts_of_others_escaped(
+    output: Output, name: str, hostile: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if output.lacks_package:
+        pytest.skip(f"{output.kind} needs {output.package}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    output.write(hostile, output.parse(f"out{name}", Origin("--to", tmp_path, tmp_path)))
+    files = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    assert files
+    for file, content in files.items():
+        if b"\0" not in content:  # a text
+            text = content.decode("utf-8")
+            refuse_obeyed(text)
+            assert not re.search(r"^\s*::error", text, flags=re.MULTILINE), file
+            CHECKS.get(file.suffix, str)(text)

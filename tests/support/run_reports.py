@@ -1,7 +1,8 @@
-"""Reports of runs, made by hand, for tests of what writes them."""
+"""Reports of runs, made by hand, for tests of what writes them, and what is written as its readers take it."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,11 @@ from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged, Paragraph
 from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
 
-#: Markup, markdown, escape codes, bidirectional controls, a mention, a formula, a workflow command, a lone surrogate.
+#: A formula, markup, quotes, markdown, a mention, escape codes, a workflow command, bidirectional controls, commas, a
+#: lone surrogate. No NUL: a file with one is no text.
 HOSTILE = (
-    "=<b onclick=x>|`*[a](b)@octocat #1 & \x1b[31m\x9b2J\r\n::error::x\n\u202e\u2066\u2028,:%0A ``` </details> \ud800"
+    "=<b onclick=x>\"',|`*[a](b)@octocat #1 & \x1b[31m\x9b2J\r\n::error::x\n\u202e\u2066\u2028,:%0A ``` </details>"
+    " \ud800"
 )
 WORST = HOSTILE + "x\x1b`|" * 25_000  #: and 100,000 characters
 REGRESSED = Judgement(
@@ -105,7 +108,27 @@ def hostile_report() -> RunReport:
             FinishedTest(f"{WORST}2", WORST, WORST, WORST, 3, "failed", 0.0, WORST),
         ),
     )
-    models = (ReportedModel(WORST, WORST),)
-    return replace(
-        report, run=replace(report.run, models=models, commit=WORST, arguments=(WORST, "--bias-json", WORST))
+    run = replace(
+        report.run,
+        version=HOSTILE,
+        models=(ReportedModel(WORST, WORST),),
+        commit=WORST,
+        arguments=(WORST, "--bias-json", WORST),
+        versions={HOSTILE: WORST},
+        baselines=WORST,
     )
+    return replace(report, run=run)
+
+
+def without_code(text: str) -> str:
+    """Return markdown without its code blocks and code spans, as CommonMark reads them."""
+    lines, fence = [], ""
+    for line in text.splitlines():
+        if fence:
+            fence = "" if line.strip("`") == "" and len(line) >= len(fence) else fence
+        elif match := re.match("(`{3,})text$", line):
+            fence = match[1]
+        else:
+            lines.append(re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "", line))
+    assert not fence, "every block ends"
+    return "\n".join(lines)
