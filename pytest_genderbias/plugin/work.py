@@ -70,7 +70,9 @@ class Work:
             names = ", ".join(spec.name for spec in settings.models)
             dtype = "each checkpoint in its own number format" if settings.dtype == "auto" else settings.dtype
             limit = "" if settings.limit is None else f", at most {settings.limit:,} cases a suite"
-            lines.append(f"bias: {names}; seed {settings.seed}, {dtype}, device {settings.device}{limit}")
+            seeds = "" if settings.seeds is None else f", {settings.seeds} restarts"
+            own = " (the settings of a gate win)" if limit or seeds else ""
+            lines.append(f"bias: {names}; seed {settings.seed}, {dtype}, device {settings.device}{limit}{seeds}{own}")
         return [printable(line) for line in lines]
 
     @pytest.hookimpl(optionalhook=True)
