@@ -61,7 +61,7 @@ from pytest_genderbias.text.columns import (
     widths,
     wrapped,
 )
-from pytest_genderbias.text.printable import counted, format_figure, format_growth, format_number
+from pytest_genderbias.text.printable import counted, cut, format_figure, format_growth, format_number
 
 if TYPE_CHECKING:
     from pytest_genderbias.reports.run_report import RunReport
@@ -511,10 +511,10 @@ def _on_baselines(judgements: Sequence[Judgement]) -> Iterator[Line]:
         yield line, "yellow"
     for line in baseline_history(judgements, datetime.date.today()):
         yield line, ""
-    if better := sum(settled.code == BETTER for settled in judgements):
-        what = (
-            "1 gate is better than its baseline" if better == 1 else f"{better:,} gates are better than their baselines"
-        )
+    if better := [settled for settled in judgements if settled.code == BETTER]:
+        one, many = "1 gate is better than its baseline", f"{len(better):,} gates are better than their baselines"
+        names = cut(", ".join(dict.fromkeys(one_line(settled.name or settled.suite) for settled in better)), 200)
+        what = f"{one if len(better) == 1 else many} ({names})"
         yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
 
 

@@ -51,7 +51,7 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result = gated.runpytest(model(gated, "better"))
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["*  pass (better: refresh) *", "1 gate is better than its baseline: refresh with --bias-update, *"]
+        ["*  pass (better: refresh) *", "1 gate is better than its baseline (tiny-nli): refresh with --bias-update, *"]
     )
 
     result = gated.runpytest(model(gated, "worse"), "--bias-update")
