@@ -25,6 +25,7 @@ from pytest_genderbias.plugin.progress import WorkersOnOneLine
 from pytest_genderbias.plugin.session import RUNS, TEMPORARY, choose_temporary, measure_suite, mitigations_of, runner_of
 from pytest_genderbias.plugin.unjudged import GateKeeper, not_applicable, require_model
 from pytest_genderbias.plugin.workers import WorkerNode, is_worker, send_to_worker
+from pytest_genderbias.text.printable import counted
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
@@ -69,9 +70,9 @@ class Work:
         if settings.models:
             names = ", ".join(spec.name for spec in settings.models)
             dtype = "each checkpoint in its own number format" if settings.dtype == "auto" else settings.dtype
-            limit = "" if settings.limit is None else f", at most {settings.limit:,} cases a suite"
-            seeds = "" if settings.seeds is None else f", {settings.seeds} restarts"
-            own = " (the settings of a gate win)" if limit or seeds else ""
+            limit = "" if settings.limit is None else f", at most {counted(settings.limit, 'cases')} a suite"
+            seeds = "" if settings.seeds is None else f", {counted(settings.seeds, 'restarts')}"
+            own = "; a gate may set its own seed, limit and restarts" if settings.seed or limit or seeds else ""
             lines.append(f"bias: {names}; seed {settings.seed}, {dtype}, device {settings.device}{limit}{seeds}{own}")
         return [printable(line) for line in lines]
 

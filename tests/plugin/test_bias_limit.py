@@ -20,4 +20,4 @@ def test_the_limit_of_the_run_and_that_of_a_gate(project: pytest.Pytester) -> No
         scored.append(sorted(m["n"] for m in json.loads(project.path.joinpath("r.json").read_text())["measurements"]))
     (of_gate, whole), limited = scored
     assert of_gate == 60 < 100 < whole and limited == [60, 100], "a gate's own setting comes first"
-    result.stdout.fnmatch_lines(["bias: m; seed 0, *, at most 100 cases a suite (the settings of a gate win)"])
+    result.stdout.fnmatch_lines(["bias: m; seed 0, *, at most 100 cases a suite; a gate may set its own *"])

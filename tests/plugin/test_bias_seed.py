@@ -11,13 +11,15 @@ from support.small_projects import model
 def test_a_seed_draws_its_own_sample_and_is_part_of_the_signature(project: pytest.Pytester) -> None:
     found = []
     for seed in (0, 7, 7):
-        project.runpytest(
+        result = project.runpytest(
             model(project, "worse"),
             "--bias-suite=tiny-nli.yaml",
             "--bias-limit=60",
             f"--bias-seed={seed}",
             "--bias-json=r.json",
-        ).assert_outcomes(passed=1)
+        )
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines([f"bias: m; seed {seed}, *"])
         (measurement,) = json.loads(project.path.joinpath("r.json").read_text())["measurements"]
         found.append(
             (
