@@ -61,7 +61,7 @@ from pytest_genderbias.text.columns import (
     widths,
     wrapped,
 )
-from pytest_genderbias.text.printable import counted, cut, format_figure, format_growth, format_number
+from pytest_genderbias.text.printable import counted, format_figure, format_growth, format_number
 
 if TYPE_CHECKING:
     from pytest_genderbias.reports.run_report import RunReport
@@ -456,6 +456,7 @@ def _details(measurements: Sequence[Measurement], width: int, records: bool) -> 
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full
+_MOST_NAMES = 10  #: of gates that are better than their baselines
 
 
 def summary_lines(
@@ -512,10 +513,15 @@ def _on_baselines(judgements: Sequence[Judgement]) -> Iterator[Line]:
     for line in baseline_history(judgements, datetime.date.today()):
         yield line, ""
     if better := [settled for settled in judgements if settled.code == BETTER]:
-        one, many = "1 gate is better than its baseline", f"{len(better):,} gates are better than their baselines"
-        names = cut(", ".join(dict.fromkeys(one_line(settled.name or settled.suite) for settled in better)), 200)
-        what = f"{one if len(better) == 1 else many} ({names})"
-        yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
+        what = (
+            "1 gate is better than its baseline"
+            if len(better) == 1
+            else f"{len(better):,} gates are better than their baselines"
+        )
+        names = list(dict.fromkeys(one_line(settled.name or settled.suite) for settled in better))
+        more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+        which = f"{', '.join(names[:_MOST_NAMES])}{more}"
+        yield f"{what} ({which}): refresh with --bias-update, or the model may become as much worse unseen", "yellow"
 
 
 def _verdict(report: RunReport | RunResults, broken: int) -> str:

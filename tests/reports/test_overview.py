@@ -13,7 +13,8 @@ from pytest_genderbias.gates.verdicts import Paragraph
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import chance_of
-from pytest_genderbias.reports.run_summary import overview
+from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.run_summary import overview, summary_lines
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.columns import columns_of, in_brief, rows_or_blocks
@@ -160,6 +161,20 @@ def test_many_gates_that_passed_are_counted() -> None:
     assert sum("net_neutral" in line for line in shown) == 61
     assert "           and 940 more that passed: -v" in shown
     assert sum("net_neutral" in line for line in lines([], gates, detail=1)) == 1001
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "1 gate is better than its baseline (s00): refresh"),
+        (2, "2 gates are better than their baselines (s00, s01): refresh"),
+        (1234, "1,234 gates are better than their baselines (s00, s01, s02, s03, s04, s05, s06, s07, s08, s09 and 90 "),
+    ],
+)
+def test_better_gates_are_named_once_and_of_many_the_first(count: int, words: str) -> None:
+    gates = tuple(judged("better", "passed", suite=f"s{i % 100:02}") for i in range(count))
+    shown = " ".join(text for text, _ in summary_lines(RunReport(RunInfo("", ""), (), gates), 1000))
+    assert words in shown
 
 
 def test_details_are_other_statistics_notes_and_records() -> None:
