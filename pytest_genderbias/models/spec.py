@@ -257,6 +257,7 @@ def _parse(spec: str) -> ModelSpec:
         return _with_head(_parse(named[1]), spec, named[2])
     if spec.startswith("text:"):
         path = Path(spec.removeprefix("text:")).expanduser()
+        _refuse_callable(spec)
         if not path.exists():
             raise ModelError(
                 f"no text {path}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a folder of them"
@@ -267,7 +268,9 @@ def _parse(spec: str) -> ModelSpec:
         return replace(first, name=safe_name(Path(spec).name.replace(SEED, "")), spec=spec)
     own = next((engine for engine in ENGINES.values() if engine.prefix and re.match(engine.prefix, spec)), None)
     if own is not None:
-        return _parse_by(own, spec)
+        _refuse_callable(spec)
+        parsed: ModelSpec = import_module(f"pytest_genderbias.{own.module}").parse(spec)
+        return parsed
     path = Path(spec).expanduser()
     if path.is_dir():
         kind, place = "directory", path
@@ -292,7 +295,8 @@ def _parse(spec: str) -> ModelSpec:
     if spec.startswith((".", "/", "~")) or parts is None:
         raise ModelError(
             f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory,"
-            " a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION), module:callable,"
+            f" the file of a network ({', '.join(_ENDINGS)}), of vectors or of predictions, text:FILE, a hub id (ID or"
+            " ID@REVISION), module:callable,"
             f" {', '.join(engine.spec for engine in ENGINES.values() if engine.spec)}, or one of {_known()}"
         )
     hub_id, revision = parts
@@ -304,18 +308,19 @@ def _parse(spec: str) -> ModelSpec:
     return ModelSpec(safe_name(hub_id.rpartition("/")[2]), spec, "hub", hub_id, revision=revision)
 
 
-def _parse_by(engine: Engine, spec: str) -> ModelSpec:
-    """Parse a spec that begins with the prefix of an engine, which wins over a module of the user of the same name."""
-    try:
-        parsed: ModelSpec = import_module(f"pytest_genderbias.{engine.module}").parse(spec)
-    except ModelError as error:
-        kind = spec.partition(":")[0]
-        if _OBJECT.fullmatch(spec) and Path(f"{kind}.py").is_file():
-            raise ModelError(
-                f"{error}; to name a callable of {kind}.py, rename the module: {kind}: begins a kind of model"
-            ) from None
-        raise
-    return parsed
+def _refuse_callable(spec: str) -> None:
+    """Refuse ``module:callable`` where the module is called as the prefix of another kind of model, which wins.
+
+    Raises:
+        ModelError: the user has such a module here, and no file, folder or alias is called as the callable.
+    """
+    module, _, name = spec.partition(":")
+    here = next((file for file in (f"{module}.py", f"{module}/__init__.py") if Path(file).is_file()), "")
+    if here and _OBJECT.fullmatch(spec) and name not in ALIASES and not Path(name).exists():
+        raise ModelError(
+            f"no file or folder {brief(name)}, which {module}: asks for; to measure a callable of {here}, rename the"
+            " module"
+        )
 
 
 def hub_parts(text: str) -> tuple[str, str | None] | None:

@@ -129,8 +129,11 @@ def test_a_prefix_wins_over_a_module_of_its_name(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelError, match=r"no file 'build'; (?!.*rename)"):
         parse_spec("results:build")
-    Path("results.py").write_text("def build(): ...\n")
-    with pytest.raises(ModelError, match=r"no file 'build'; .* to name a callable of results\.py, rename the module"):
-        parse_spec("mine=results:build")
+    for kind, module in (("results", "results.py"), ("adapter", "adapter/__init__.py"), ("text", "text.py")):
+        Path(module).parent.mkdir(exist_ok=True)
+        Path(module).write_text("def build(): ...\n")
+        with pytest.raises(ModelError, match=rf"{kind}: asks for; .* a callable of {module}, rename the module"):
+            parse_spec(f"mine={kind}:build")
+    assert parse_spec("adapter:org/lora").kind == "adapter"
     Path("build").write_text("{}")
     assert parse_spec("results:build").kind == "results"
