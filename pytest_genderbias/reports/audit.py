@@ -11,7 +11,7 @@ import datetime
 import hashlib
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -46,6 +46,7 @@ SCHEMA = 1  #: of the manifest
 MANIFEST, SUMS, STATEMENT = "manifest.json", "SHA256SUMS", "statement.intoto.json"
 _LARGEST = 2**26  #: bytes of a manifest
 _LONGEST = 4_000  #: characters of a text
+_LONGEST_CELL = 400  #: characters of a cell of a page, or of what stands before a text
 _CONFIGURATION = ("run.json", "signatures.json", "data.json")  #: what the tests depend on
 
 
@@ -317,7 +318,11 @@ def _shown(value: object) -> object:
 
 
 def _point(label: str, text: str = "") -> str:
-    return safe(f"- **{escape(label)}**: {escape(cut(text, _LONGEST)) or 'not stated'}")
+    return safe(f"- **{escape(cut(label, _LONGEST_CELL))}**: {escape(cut(text, _LONGEST)) or 'not stated'}")
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> str:
+    return safe(markdown_table(headers, [[cut(cell, _LONGEST_CELL) for cell in row] for row in rows], right))
 
 
 def _specs(report: RunReport) -> dict[str, str]:
@@ -367,11 +372,11 @@ def _profile(report: RunReport) -> Mapping[str, object]:
         "broken_tests": broken_tests,
         "without_ratio": without_ratio,
         "unmeasured": sorted({*suite_names()} - {one.suite for one in report.measurements}),
-        "measures": safe(_measures(report, measured)),
+        "measures": _measures(report, measured),
         "limits": limits.values(),
         "said": SAID,
-        "results": safe(_results(report)),
-        "mitigation": safe(markdown_table(*reduction_rows(report.judgements))),
+        "results": _results(report),
+        "mitigation": _table(*reduction_rows(report.judgements)),
         "history_in_words": history_in_words,
     }
 
@@ -391,13 +396,13 @@ def _measures(report: RunReport, measured: Sequence[Measurement]) -> str:
         if figure.name == figure.measurement.main or (figure.measurement.suite, figure.name) in judged
     ]
     columns = [FIGURE_COLUMNS[name] for name in _MEASURES]
-    return markdown_table([one.header for one in columns], [[one.text(row) for one in columns] for row in shown])
+    return _table([one.header for one in columns], [[one.text(row) for one in columns] for row in shown])
 
 
 def _results(report: RunReport) -> str:
     columns = [GATE_COLUMNS[name] for name in _RESULTS]
     rows = [[*(one.text(row) for one in columns), between(row.interval)] for row in report.judgements]
-    return markdown_table([*(one.header for one in columns), "bounds that decided"], rows)
+    return _table([*(one.header for one in columns), "bounds that decided"], rows)
 
 
 # New York City's Local Law 144.
@@ -440,7 +445,7 @@ def _selection_table(known: Sequence[SelectionRow], decision: str) -> str:
     ]
     rate = "scoring rate" if decision == ABOVE_MEDIAN else "selection rate"
     headers = ("category", "applicants", "selected", rate, "impact ratio", "note")
-    return safe(markdown_table(headers, cells, right=(1, 2, 3, 4)))
+    return _table(headers, cells, right=(1, 2, 3, 4))
 
 
 def _category(rows: Sequence[SelectionRow], category: str) -> str:

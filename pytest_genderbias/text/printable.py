@@ -21,16 +21,18 @@ from pytest_genderbias.text.normal_form import folded
 _ALIKE = 0.75  #: least share of letters that two names have in common, as difflib counts it, by default
 _MOST_NAMES = 3  #: names that are suggested
 #: What stands for the characters of markdown and HTML.
-_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|`*[]"})
+_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "\\|`*[]"})
+_MENTION = re.compile(r"(?<![A-Za-z0-9])@[\w./-]*\w")  #: of a user or a team, whom GitHub or GitLab would notify
 
 
 def escape(text: str) -> str:
-    """Escape markdown markup and terminal control characters, and replace line breaks by spaces.
+    """Escape markdown markup and terminal control characters, put the names of users into code, where nobody is
+    notified, and replace line breaks by spaces.
 
-    >>> escape("a|b <i>")
-    'a\\\\|b &lt;i&gt;'
+    >>> escape("a|b <i>"), escape("by @octocat, a@b")
+    ('a\\\\|b &lt;i&gt;', 'by `@octocat`, a@b')
     """
-    return printable(re.sub(r"[\x00-\x1f\x7f]+", " ", text)).translate(_MARKUP)
+    return _MENTION.sub(r"`\g<0>`", printable(re.sub(r"[\x00-\x1f\x7f]+", " ", text)).translate(_MARKUP))
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> str:

@@ -163,18 +163,29 @@ def refuse_markup(text: str) -> None:
     assert "onclick" not in page.attributes
 
 
+def refuse_markdown(text: str) -> None:
+    """Raise for markup, links and mentions beside code and behind the metadata at the head of a page; and for length,
+    since somebody reads the page.
+    """
+    outside = without_code(re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL))
+    refuse_markup(outside)
+    assert "](b)" not in outside
+    assert "@octocat" not in outside
+    assert len(text) < 100_000
+
+
 def refuse_formulas(text: str) -> None:
     rows = list(csv.reader(text.splitlines(keepends=True), strict=True))
     assert len({len(row) for row in rows}) == 1
     assert not any(cell.startswith("=") for row in rows for cell in row)
 
 
-#: What is refused in a file, or reads it, by its ending; behind the metadata at its head and beside code in markdown.
+#: What is refused in a file, or reads it, by its ending.
 CHECKS = {
     ".csv": refuse_formulas,
     ".html": refuse_markup,
     ".json": json.loads,
-    ".md": lambda text: refuse_markup(without_code(re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL))),
+    ".md": refuse_markdown,
     ".svg": ET.fromstring,
     ".yaml": yaml.safe_load,
 }

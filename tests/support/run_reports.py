@@ -13,11 +13,11 @@ from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged, Paragraph
 from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
 
-#: A formula, markup, quotes, markdown, a mention, escape codes, a workflow command, bidirectional controls, commas, a
-#: lone surrogate. No NUL: a file with one is no text.
+#: A formula, markup, quotes, markdown, mentions, the same escaped, escape codes, a workflow command, bidirectional
+#: controls, commas, a lone surrogate. No NUL: a file with one is no text.
 HOSTILE = (
-    "=<b onclick=x>\"',|`*[a](b)@octocat #1 & \x1b[31m\x9b2J\r\n::error::x\n\u202e\u2066\u2028,:%0A ``` </details>"
-    " \ud800"
+    "=<b onclick=x>\"',|`*[a](b)@octocat \\`\\[a\\](b)\\@octocat #1 & \x1b[31m\x9b2J\r\n::error::x\n\u202e\u2066\u2028"
+    ",:%0A ``` </details> \ud800"
 )
 WORST = HOSTILE + "x\x1b`|" * 25_000  #: and 100,000 characters
 REGRESSED = Judgement(
@@ -121,7 +121,7 @@ def hostile_report() -> RunReport:
 
 
 def without_code(text: str) -> str:
-    """Return markdown without its code blocks and code spans, as CommonMark reads them."""
+    """Return markdown without its code blocks and code spans, and without what is escaped, as CommonMark reads them."""
     lines, fence = [], ""
     for line in text.splitlines():
         if fence:
@@ -129,6 +129,6 @@ def without_code(text: str) -> str:
         elif match := re.match("(`{3,})text$", line):
             fence = match[1]
         else:
-            lines.append(re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "", line))
+            lines.append(re.sub(r"\\[!-/:-@[-`{-~]|(`+)(?!`).+?(?<!`)\1(?!`)|`+", "", line))
     assert not fence, "every block ends"
     return "\n".join(lines)
