@@ -71,7 +71,7 @@ def write_eval_results(report: RunReport, folder: Path) -> None:
         {
             "dataset": {"id": f"{_SOURCE}/{_text(figure.measurement.suite)}", "task_id": _text(figure.name)},
             "value": figure.value,
-            "date": report.run.date,
+            "date": _text(report.run.date),
             "notes": "; ".join(_notes(figure, verdicts)),
         }
         for figure, verdicts in _shown(report, card_model(report))

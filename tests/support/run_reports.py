@@ -110,6 +110,7 @@ def hostile_report() -> RunReport:
     )
     run = replace(
         report.run,
+        date=f"\r\n::{HOSTILE}",
         version=HOSTILE,
         models=(ReportedModel(WORST, WORST),),
         commit=WORST,
