@@ -103,7 +103,8 @@ FLAGS: Mapping[str, Flag] = {
     "limit": Flag("--bias-limit", "N",
         "score at most N cases of a suite, where a gate's settings name no limit: the first N in its random order, and "
         "whole persons for DisCo"),
-    "seed": Flag("--bias-seed", "N", "seed of the random order and of the null controls", default="0"),
+    "seed": Flag("--bias-seed", "N",
+        "seed of the random order and of the null controls, where a gate's settings name none", default="0"),
     "options": Flag("--bias-option", "[SUITE:]NAME=VALUE",
         "option of a suite, as nli-occupation:unit=word_pair", repeatable=True),
     "device": Flag("--bias-device", "DEVICE",
