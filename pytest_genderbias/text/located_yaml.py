@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import yaml
 
@@ -113,12 +112,7 @@ def _parse(text: str, file: str) -> object:
         loader.dispose()
 
 
-class _Part(NamedTuple):
-    """A value with the number of its nodes and the depth of its nesting; both are 1 for a scalar."""
-
-    value: object
-    nodes: int
-    depth: int
+_UNREAD = object()  #: stands for the value of an anchor that is not read to its end
 
 
 class _Document:
@@ -127,14 +121,14 @@ class _Document:
     def __init__(self, loader: _SafeLoader, file: str) -> None:
         self._loader, self._file = loader, file
         self._nodes = self._aliased = 0
-        self._anchored: dict[str, _Part | None] = {}  # None: not read to its end
+        self._anchored: dict[str, object] = {}
 
     def read(self) -> object:
         """Return the value, or None if the text is empty."""
         self._next()  # the start of the stream
         if isinstance(self._next(), yaml.StreamEndEvent):
             return None
-        value = self._part(self._next(), 1).value
+        value = self._value(self._next(), 1)
         self._next()  # the end of the document
         if not isinstance(event := self._next(), yaml.StreamEndEvent):
             raise self._error(event, "not valid YAML: expected one document, got another ('---')")
@@ -148,12 +142,12 @@ class _Document:
     def _error(self, event: yaml.Event, problem: str) -> DataFileError:
         return DataFileError(f"{self._file}:{_line(event)}: {problem}")
 
-    def _part(self, event: yaml.Event, depth: int) -> _Part:
+    def _value(self, event: yaml.Event, depth: int) -> object:
         """Return the value that begins with an event; ``depth`` is the number of lists and mappings around it, plus
         1.
         """
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, depth)
+            return self._repeated(event, depth)
         self._nodes += 1
         if depth > MOST_DEPTH or self._nodes > MOST_NODES:
             most = f"at most {MOST_DEPTH} levels" if depth > MOST_DEPTH else f"at most {MOST_NODES:,} values"
@@ -165,38 +159,42 @@ class _Document:
         if event.anchor is not None:
             if event.anchor in self._anchored:
                 raise self._error(event, f"not valid YAML: duplicate anchor {brief(event.anchor)}")
-            self._anchored[event.anchor] = None
-        part = self._readers[type(event)](self, event, depth)
+            self._anchored[event.anchor] = _UNREAD
+        value: object
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = LocatedList(self._file, _line(event))
+            while not isinstance(start := self._next(), yaml.SequenceEndEvent):
+                value.append(self._value(start, depth + 1))
+                value.lines.append(_line(start))
+        else:
+            value = LocatedMap(self._file, _line(event))
+            while not isinstance(start := self._next(), yaml.MappingEndEvent):
+                key = self._key(start, depth)
+                if key in value:
+                    raise self._error(start, f"duplicate key {brief(key)} (first on line {value.lines[key]})")
+                value[key], value.lines[key] = self._value(self._next(), depth + 1), _line(start)
         if event.anchor is not None:
-            self._anchored[event.anchor] = part
-        return part
+            self._anchored[event.anchor] = value
+        return value
 
-    def _alias(self, event: yaml.AliasEvent, depth: int) -> _Part:
+    def _repeated(self, event: yaml.AliasEvent, depth: int) -> object:
         name = event.anchor
         if name not in self._anchored:
             raise self._error(event, f"not valid YAML: the alias {brief(name)} has no anchor before it")
-        part = self._anchored[name]
-        if part is None:
+        value = self._anchored[name]
+        if value is _UNREAD:
             raise self._error(event, "not valid YAML: an alias refers to a value that contains the alias")
-        self._aliased += part.nodes
-        if self._aliased > MOST_ALIASED or depth + part.depth - 1 > MOST_DEPTH:
+        nodes, levels = _size(value)
+        self._aliased += nodes
+        if self._aliased > MOST_ALIASED or depth + levels - 1 > MOST_DEPTH:
             raise self._error(
                 event,
                 f"expected aliases that repeat at most {MOST_ALIASED:,} values, {MOST_DEPTH} levels deep; "
                 f"with {brief(name)} they repeat more",
             )
-        return part
-
-    def _mapping(self, event: yaml.Event, depth: int) -> _Part:
-        mapping, nodes, deepest = LocatedMap(self._file, _line(event)), 1, 0
-        while not isinstance(start := self._next(), yaml.MappingEndEvent):
-            key, line = self._key(start, depth), _line(start)
-            if key in mapping:
-                raise self._error(start, f"duplicate key {brief(key)} (first on line {mapping.lines[key]})")
-            part = self._part(self._next(), depth + 1)
-            mapping[key], mapping.lines[key] = part.value, line
-            nodes, deepest = nodes + 1 + part.nodes, max(deepest, part.depth)
-        return _Part(mapping, nodes, deepest + 1)
+        return value
 
     def _key(self, event: yaml.Event, depth: int) -> str:
         if isinstance(event, yaml.CollectionStartEvent):
@@ -205,35 +203,28 @@ class _Document:
             raise self._error(
                 event, "merge keys ('<<') are not read; write the keys that they stand for out in this mapping"
             )
-        key = self._part(event, depth).value
+        key = self._value(event, depth)
         if not isinstance(key, str):
             number = isinstance(key, (int, float)) and not isinstance(key, bool)
             advice = " (a decimal comma is a point in YAML: 0.3)" if number else ""
             raise self._error(event, f"expected a text as key, got {brief(key)}; put it in quotes{advice}")
         return key
 
-    def _sequence(self, event: yaml.Event, depth: int) -> _Part:
-        sequence, nodes, deepest = LocatedList(self._file, _line(event)), 1, 0
-        while not isinstance(start := self._next(), yaml.SequenceEndEvent):
-            part = self._part(start, depth + 1)
-            sequence.append(part.value)
-            sequence.lines.append(_line(start))
-            nodes, deepest = nodes + part.nodes, max(deepest, part.depth)
-        return _Part(sequence, nodes, deepest + 1)
-
-    def _scalar(self, event: yaml.ScalarEvent, depth: int) -> _Part:
+    def _scalar(self, event: yaml.ScalarEvent) -> object:
         kind = str(self._loader.resolve(yaml.ScalarNode, event.value, event.implicit))  # type: ignore[no-untyped-call]
         try:
-            value = _SCALARS.get(kind.removeprefix(_YAML), str)(event.value)
+            return _SCALARS.get(kind.removeprefix(_YAML), str)(event.value)
         except ValueError as error:
             raise self._error(event, f"not valid YAML: {error}; put it in quotes if it is a text") from None
-        return _Part(value, 1, 1)
 
-    _readers: Mapping[type[yaml.Event], Callable[[_Document, Any, int], _Part]] = {
-        yaml.MappingStartEvent: _mapping,
-        yaml.SequenceStartEvent: _sequence,
-        yaml.ScalarEvent: _scalar,
-    }
+
+def _size(value: object) -> tuple[int, int]:
+    """Return the number of keys, values and lists in a value, and the depth of its nesting; both are 1 for a scalar."""
+    if not isinstance(value, (LocatedMap, LocatedList)):
+        return 1, 1
+    keys, parts = (len(value), value.values()) if isinstance(value, LocatedMap) else (0, value)
+    nodes, levels = zip((0, 0), *map(_size, parts), strict=True)
+    return 1 + keys + sum(nodes), 1 + max(levels)
 
 
 def _line(event: yaml.Event) -> int:
