@@ -266,11 +266,16 @@ def read_slot(data: LocatedMap, key: str, beside: Path, with_forms: bool = False
     names = [take(spec, "list", str, what)] if isinstance(spec.get("list"), str) else take_texts(spec, "list", what)
     entries: dict[str, WordEntry] = {}
     for name in names:
-        for entry in _entries_of(name, beside, spec):
+        try:
+            words = load_wordlist(name, beside)
+        except (SettingError, UnknownNameError) as error:
+            raise spec.error_at("list", f"{error}") from None
+        for entry in words.entries:
             if entry.word in entries:
                 raise spec.error_at("list", f"{brief(entry.word)} is in two of the lists of {what}")
-            if entry.matches(where):
-                entries[entry.word] = entry
+            of_list = replace(entry, attributes={**entry.attributes, "list": words.name})
+            if of_list.matches(where):
+                entries[entry.word] = of_list
     if not entries:
         raise spec.error_at("", f"{what} is empty: no word of the list has {brief(where)}")
     if not with_forms and (formed := [entry.word for entry in entries.values() if FORMS in entry.attributes]):
@@ -295,14 +300,6 @@ def _read_where(spec: LocatedMap, what: str) -> LocatedMap:
                 f" {what}, got {brief(wanted)}; put words in quotes"
             )
     return where
-
-
-def _entries_of(name: str, beside: Path, spec: LocatedMap) -> list[WordEntry]:
-    try:
-        words = load_wordlist(name, beside)
-    except (SettingError, UnknownNameError) as error:
-        raise spec.error_at("list", f"{error}") from None
-    return [replace(entry, attributes={**entry.attributes, "list": words.name}) for entry in words.entries]
 
 
 def read_template(

@@ -134,7 +134,8 @@ def _read(path: Path) -> Suite:
             raise data["options"].error_at(key, f"{error}") from None
     words, ask = read_own_words(data), read_asking(data)
     suite = Suite(own, title, source, licence, language, path, family, None, defaults, "", words, ask=ask)
-    return replace(_with_body(suite, data), wide=_read_wide(suite, data))
+    with_body = _with_body(suite, data)
+    return replace(with_body, wide=_with_body(suite, _widened(data, family))) if "wide" in data else with_body
 
 
 #: A suite of the package is read once: its file, and the lists that it names, stay as they are.
@@ -160,18 +161,14 @@ def _with_body(suite: Suite, data: LocatedMap) -> Suite:
     return replace(suite, family=family, body=body, digest=digest, ask=ask, clusters=clusters, complete=complete)
 
 
-def _read_wide(suite: Suite, data: LocatedMap) -> Suite | None:
-    """Return the suite in which the keys under ``wide`` have taken the place of the file's own; ``None`` without
-    any.
-    """
-    wide = take(data, "wide", LocatedMap, "the suite", default=None)
-    if wide is None:
-        return None
-    refuse_unknown(wide, ("clusters", *suite.family.keys), "'wide'")
+def _widened(data: LocatedMap, family: AnyFamily) -> LocatedMap:
+    """Return a file in which the keys under ``wide`` have taken the place of its own."""
+    wide = take(data, "wide", LocatedMap, "the suite")
+    refuse_unknown(wide, ("clusters", *family.keys), "'wide'")
     merged = LocatedMap(data.file, data.line)
     merged.update({key: value for key, value in {**data, **wide}.items() if key in wide or key != PARAPHRASES_KEY})
     merged.lines = {**data.lines, **wide.lines}
-    return _with_body(suite, merged)
+    return merged
 
 
 def _read_clusters(data: LocatedMap, folder: Path) -> tuple[dict[str, str], bool]:
