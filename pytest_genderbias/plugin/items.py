@@ -21,7 +21,7 @@ from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.bias_item import BiasItem
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import measure_suite, mitigations_of, runner_of
+from pytest_genderbias.plugin.session import mitigations_of, runner_of
 from pytest_genderbias.plugin.unjudged import cannot_judge, for_other_models, judging, without_model
 from pytest_genderbias.plugin.unread_gates import collected_gate_files
 from pytest_genderbias.plugin.workers import is_worker
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.gate_file import PlannedGate
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.gates.policy import Margin
+    from pytest_genderbias.measurement.carry_out import Until
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.plugin.session import Limits
     from pytest_genderbias.suites.suite import Suite
 
-    Expected = tuple[Suite, Mapping[str, object], Limits]
+    Expected = tuple[Suite, Mapping[str, object], Until | None]
 
 _PREPARED = pytest.StashKey[set[BiasItem]]()
 
@@ -52,7 +52,7 @@ class ComparedItem(BiasItem):
 
     @abstractmethod
     def expected(self) -> Expected:
-        """Return what this test measures: suite, settings and limits."""
+        """Return what this test measures: suite, settings, and what ends the scoring early."""
 
     def compared(
         self, measurement: Measurement, reference: ModelSpec, margin: Margin | None, comparisons: int, **how: Any
@@ -84,7 +84,8 @@ def measure_references(item: ComparedItem) -> None:
     for reference, other in pending:
         prepared.add(other)
         with runner_of(item.config).models.unreported():
-            measure_suite(item.config, reference, *other.expected())
+            suite, settings, until = other.expected()
+            runner_of(item.config).measure(suite, reference, settings, until)
 
 
 def expected_of(items: Iterable[pytest.Item]) -> list[tuple[Suite, ModelSpec, Mapping[str, object]]]:
@@ -105,7 +106,8 @@ def expected_of(items: Iterable[pytest.Item]) -> list[tuple[Suite, ModelSpec, Ma
 def measure_for(item: ComparedItem, spec: ModelSpec) -> Measurement:
     """Return and report the measurement of a test on its model; fail or skip the test if the suite does not apply."""
     with judging(item):
-        measurement = measure_suite(item.config, spec, *item.expected())
+        suite, settings, until = item.expected()
+        measurement = runner_of(item.config).measure(suite, spec, settings, until)
     outcomes.record_measurement(item, measurement)
     return measurement
 
@@ -115,7 +117,8 @@ def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
     model.
     """
     try:
-        measurement = measure_suite(item.config, reference, *item.expected())
+        suite, settings, until = item.expected()
+        measurement = runner_of(item.config).measure(suite, reference, settings, until)
     except NotApplicableError as error:
         cannot_judge(item, f"not compared with {reference.name}: {error}")
     outcomes.record_measurement(item, measurement)
@@ -234,7 +237,7 @@ class SuiteItem(ComparedItem):
 
     def expected(self) -> Expected:
         """Return the suite, and the sample of the stored entry if there is one; no limit ends the scoring."""
-        return self._loaded(), outcomes.stored_sample(self, self.spec, [self._loaded().name]), ()
+        return self._loaded(), outcomes.stored_sample(self, self.spec, [self._loaded().name]), None
 
     def _loaded(self) -> Suite:
         return runner_of(self.config).suites(self.suite)
@@ -329,12 +332,15 @@ class GateItem(ComparedItem):
 
         ``seeds`` is for restarts. One checkpoint that is held against stored restarts is measured once.
         """
+        from pytest_genderbias.gates.limits import decided_by
+
         settings = self.gate.settings
         if "limit" not in settings:
             settings = {**settings, **outcomes.stored_sample(self, self.spec, self.plan.entries)}
         if "seeds" in settings and self._is_one_checkpoint():
             settings = {key: value for key, value in settings.items() if key != "seeds"}
-        return self.gate.suite, settings, self.plan.until
+        until = decided_by(self.plan.until, self.gate.suite.statistics) if self.plan.until else None
+        return self.gate.suite, settings, until
 
     def _is_one_checkpoint(self) -> bool:
         """Whether the model is one checkpoint, the suite trains nothing, and the stored entries are of restarts."""

@@ -6,7 +6,6 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +18,8 @@ from pytest_genderbias.plugin.progress import TerminalProgress
 from pytest_genderbias.plugin.workers import worker_input
 
 if TYPE_CHECKING:
-    from pytest_genderbias.gates.limits import Limit
-    from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.runner import Runner
-    from pytest_genderbias.models.spec import ModelSpec
     from pytest_genderbias.scoring.executor import Executor
-    from pytest_genderbias.suites.suite import Suite
-
-    Limits = tuple[tuple[str, Limit], ...]
-
 
 _RUNNER: pytest.StashKey[Runner] = pytest.StashKey()
 _STEPS = pytest.StashKey[TerminalProgress]()  #: shows the trainings of mitigations
@@ -54,18 +46,6 @@ def mitigations_of(config: pytest.Config) -> Any:
         folder.mkdir(mode=0o700, exist_ok=True)
     runner = runner_of(config)  # which makes what shows the steps, too
     return door("mitigations of a run")(runner, folder, config.stash[_STEPS])
-
-
-def measure_suite(
-    config: pytest.Config, spec: ModelSpec, suite: Suite, settings: Mapping[str, object], limits: Limits = ()
-) -> Measurement:
-    """Measure a suite, or return the earlier measurement; scoring stops once all limits are decided."""
-    until = None
-    if limits:
-        from pytest_genderbias.gates.limits import decided_by
-
-        until = decided_by(limits, suite.statistics)
-    return runner_of(config).measure(suite, spec, settings, until)
 
 
 def make_runner(run: Settings, progress: TerminalProgress | None, executor: Executor | None = None) -> Runner:

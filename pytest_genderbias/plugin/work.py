@@ -22,7 +22,7 @@ from pytest_genderbias.plugin.options import (
     taken_for_test_path,
 )
 from pytest_genderbias.plugin.progress import WorkersOnOneLine
-from pytest_genderbias.plugin.session import RUNS, TEMPORARY, choose_temporary, measure_suite, mitigations_of, runner_of
+from pytest_genderbias.plugin.session import RUNS, TEMPORARY, choose_temporary, mitigations_of, runner_of
 from pytest_genderbias.plugin.unjudged import GateKeeper, not_applicable, require_model
 from pytest_genderbias.plugin.workers import WorkerNode, is_worker, send_to_worker
 from pytest_genderbias.text.printable import counted
@@ -180,15 +180,19 @@ class Work:
         def measure(
             suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
         ) -> Measurement:
+            from pytest_genderbias.gates.limits import decided_by
+
             __tracebackhide__ = True
             item = outcomes.measuring_item(self._config, shared)
             spec = require_model(item)
             try:
-                loaded = runner_of(self._config).suites(suite) if isinstance(suite, str) else suite
+                runner = runner_of(self._config)
+                loaded = runner.suites(suite) if isinstance(suite, str) else suite
                 limits = (
                     until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
                 )
-                measurement = measure_suite(self._config, spec, loaded, settings, tuple(limits.items()))
+                decided = decided_by(limits.items(), loaded.statistics) if limits else None
+                measurement = runner.measure(loaded, spec, settings, decided)
             except NotApplicableError as error:
                 not_applicable(item, error)
             except BiasError as error:
