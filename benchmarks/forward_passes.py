@@ -13,7 +13,7 @@ import torch
 
 from pytest_genderbias.scoring import network as networks
 from pytest_genderbias.scoring.packed_layers import PackedLayers
-from pytest_genderbias.scoring.parallel_batches import pass_batches, plan, usable_threads
+from pytest_genderbias.scoring.parallel_batches import pass_side_by_side, plan, usable_threads
 
 Batch = dict[str, Any]
 
@@ -47,8 +47,16 @@ def forward_all(network: Any, batches: list[Batch]) -> None:
     tokens = _tokens(batches)
     workers, threads, _ = plan(tokens, tokens, usable_threads())
     numbers = [np.array([number]) for number in range(len(batches))]
+
+    def step(rows: Any) -> None:
+        network(**batches[int(rows[0])])
+
     with torch.inference_mode():
-        failed, _ = pass_batches(numbers, lambda rows: network(**batches[int(rows[0])]), workers, threads)
+        if workers == 1:
+            for rows in numbers:
+                step(rows)
+            return
+        failed, _ = pass_side_by_side(numbers, step, workers, threads)
     for _, error in failed:
         raise error
 

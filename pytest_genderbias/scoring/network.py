@@ -34,7 +34,7 @@ from pytest_genderbias.scoring.parallel_batches import (
     is_known,
     largest_first,
     length_batches,
-    pass_batches,
+    pass_side_by_side,
     plan,
     usable_threads,
 )
@@ -206,7 +206,15 @@ class Batches:
             pending = largest_first(pending, lengths)
         with torch.inference_mode(), self.packed.in_use(tokens):
             while pending:
-                failed, pending = pass_batches(pending, step, workers, threads)
+                failed: list[Failed] = []
+                if workers > 1:
+                    failed, pending = pass_side_by_side(pending, step, workers, threads)
+                else:
+                    rows = pending.pop(0)
+                    try:
+                        step(rows)
+                    except Exception as error:
+                        failed = [(rows, error)]
                 if failed:
                     pending = self._halved(lengths, failed, pending)
 

@@ -116,33 +116,20 @@ def largest_first(batches: list[Rows], lengths: NDArray[np.int64]) -> list[Rows]
     return sorted(batches, key=lambda rows: -len(rows) * int(lengths[rows].max()))
 
 
-def pass_batches(
+def pass_side_by_side(
     batches: Sequence[Rows], step: Callable[[Rows], None], workers: int, threads: int
 ) -> tuple[list[Failed], list[Rows]]:
-    """Call ``step(rows)`` for the batches. After an error no further batch is begun.
+    """Call ``step(rows)`` for the batches, each in one of several threads. After an error no further batch is begun.
 
     Args:
         batches: row numbers of each batch; they are begun in this order.
         step: passes one batch.
-        workers: batches under way at once; 1: in this thread, with torch's settings as they are.
+        workers: batches under way at once.
         threads: threads of torch for each worker.
 
     Returns:
         the batches that failed, in their order, and those that were not begun.
     """
-    if workers > 1:
-        return _pass_side_by_side(batches, step, workers, threads)
-    for number, rows in enumerate(batches):
-        try:
-            step(rows)
-        except Exception as error:
-            return [(rows, error)], list(batches[number + 1 :])
-    return [], []
-
-
-def _pass_side_by_side(
-    batches: Sequence[Rows], step: Callable[[Rows], None], workers: int, threads: int
-) -> tuple[list[Failed], list[Rows]]:
     from concurrent.futures import ThreadPoolExecutor
 
     import torch

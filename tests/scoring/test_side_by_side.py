@@ -24,7 +24,7 @@ from pytest_genderbias.scoring.parallel_batches import (
     UNCHANGED_BY_A_PASS,
     can_pass_side_by_side,
     largest_first,
-    pass_batches,
+    pass_side_by_side,
     plan,
 )
 from pytest_genderbias.scoring.scorers import make_scorer
@@ -125,7 +125,7 @@ def test_the_error_is_that_of_the_first_batch_that_fails(three_threads):
             second.set()
             raise ValueError(f"batch {rows[0]}")
 
-    failed, rest = pass_batches([np.array([i]) for i in range(50)], step, 3, 1)
+    failed, rest = pass_side_by_side([np.array([i]) for i in range(50)], step, 3, 1)
     assert [str(error) for _, error in failed] == ["batch 1", "batch 2"]
     assert sorted([*begun, *(int(rows[0]) for rows in rest)]) == list(range(50))
     assert rest
@@ -168,7 +168,7 @@ def test_an_interrupt_ends_the_workers_after_their_batch(three_threads, monkeypa
 
     monkeypatch.setattr("concurrent.futures.Future.result", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        pass_batches([np.array([i]) for i in range(500)], step, 3, 1)
+        pass_side_by_side([np.array([i]) for i in range(500)], step, 3, 1)
     assert len(done) < 50
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
     assert torch.get_num_threads() == 3
