@@ -21,7 +21,6 @@ from pytest_genderbias.scoring.network import (
     keeping,
     slot_tokens,
 )
-from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
 from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows, tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -83,7 +82,6 @@ class ChatScorer:
             spans = [(len(prompt), len(answer)) for prompt, answers in pairs for answer in answers]
             packed = pack_rows(rows, self._encoder, np.asarray(spans, dtype=np.int64))
             scores = self._sums.sums(packed, *slot_tokens(packed)).reshape(len(cases), -1)
-        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._name)
         return scores
 
 

@@ -55,7 +55,7 @@ def outputs_of_checkpoint(cases: Cases, query: Query, model: Model, batch_tokens
         check_finite(finite[inputs.back], cases, numbers, model.name)
         return best.astype(np.int32)[inputs.back]
 
-    return PlainScorer(cases, model, scores, lambda: [layout.note if layout else tokenizer.note, *network.notes])
+    return PlainScorer(scores, lambda: [layout.note if layout else tokenizer.note, *network.notes])
 
 
 def added_tokens(cases: Cases, query: AddedTokens, model: Model, batch_tokens: int | None) -> PlainScorer:
@@ -67,4 +67,4 @@ def added_tokens(cases: Cases, query: AddedTokens, model: Model, batch_tokens: i
         lengths = np.asarray([len(row) for row in ids], dtype=np.int32).reshape(-1, 2)
         return lengths[:, 1:] - lengths[:, :1]
 
-    return PlainScorer(cases, model, scores)
+    return PlainScorer(scores)

@@ -149,7 +149,7 @@ def _with_head(
         vectors = states.span_vectors(texts, [cases.spans[i] for i in numbers])
         return head.probabilities(pair_features(vectors[:, :-1], vectors[:, -1:]))
 
-    return PlainScorer(cases, model, scores, lambda: [*remarks, *states.notes])
+    return PlainScorer(scores, lambda: [*remarks, *states.notes])
 
 
 def head_of(network: Any) -> Head:

@@ -21,8 +21,17 @@ from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, REPLIES, WORD_VECTORS
-from pytest_genderbias.scoring.executor import Executor, InProcess, Task, Window, in_order, joined_notes, windows
-from pytest_genderbias.scoring.scorer import Progress, answer_width
+from pytest_genderbias.scoring.executor import (
+    Executor,
+    InProcess,
+    Scored,
+    Task,
+    Window,
+    in_order,
+    joined_notes,
+    windows,
+)
+from pytest_genderbias.scoring.scorer import Progress, answer_width, check_finite
 from pytest_genderbias.scoring.scorers import vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.scoring.unknown_words import unread_words
@@ -254,16 +263,14 @@ class _Run:
                 for scored in in_order(pool, todo, units_of, self._named):
                     if scored.error is not None:
                         raise scored.error
-                    assert scored.values is not None
-                    start, self.done = scored.window
-                    self.values[start : self.done] = scored.values.reshape(self.values[start : self.done].shape)
+                    self._take(scored)
                     by_worker[scored.worker] = scored.notes
                     self.notes = [*joined_notes(by_worker.values()), *pool.notes]
                     if pool.state != state:
                         display.close()
                         state, advance = pool.state, display.enter_context(self._shown(pool.state))
                     else:
-                        advance((self.done - start) * self.task.cases.cases_per_unit)
+                        advance((scored.window.stop - scored.window.start) * self.task.cases.cases_per_unit)
                     if time.monotonic() - since > _KEEP_EVERY:
                         self._store_from(stored)
                         stored, since = self.done, time.monotonic()
@@ -276,6 +283,20 @@ class _Run:
                 raise
             finally:
                 self._store_from(stored)
+
+    def _take(self, scored: Scored) -> None:
+        """Take the scores of the next window; NaN stands for a word that a file of word vectors lacks.
+
+        Raises:
+            ScoreError: other scores are not finite.
+        """
+        assert scored.values is not None
+        (start, stop), cases, model = scored.window, self.task.cases, self.task.model
+        if not model.can(WORD_VECTORS):
+            finite = np.isfinite(cast("NDArray[np.float64]", scored.values)).all(axis=1)
+            check_finite(np.asarray(finite), cases, cases.cases_of(self.units[start:stop]), model.name)
+        self.values[start:stop] = scored.values.reshape(self.values[start:stop].shape)
+        self.done = stop
 
     def _store_from(self, stored: int) -> None:
         """Store the front from a unit on. Scores of a model that changed in the meantime are not kept.

@@ -57,7 +57,7 @@ def span_likelihood(cases: Cases, query: PseudoLogLikelihood, model: Model, batc
         encodings = likelihood.tokenizer.encode([text for (text,) in cases.sentences(numbers)])
         return likelihood.score(encodings, positions_in(encodings, [spans[i] if spans else () for i in numbers]))
 
-    return PlainScorer(cases, model, scores, likelihood.notes)
+    return PlainScorer(scores, likelihood.notes)
 
 
 def shared_likelihood(cases: Cases, query: SharedLogLikelihood, model: Model, batch_tokens: int | None) -> PlainScorer:
@@ -79,7 +79,7 @@ def shared_likelihood(cases: Cases, query: SharedLogLikelihood, model: Model, ba
         rows = 2 * unit + numbers % 2
         return likelihood.score([encodings[row] for row in rows], [shared[row] for row in rows])
 
-    return PlainScorer(cases, model, scores, likelihood.notes)
+    return PlainScorer(scores, likelihood.notes)
 
 
 def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[IntArray, IntArray]:
@@ -179,7 +179,7 @@ def slot_likelihood(space: Cases, query: SlotLogProbability, model: Model, batch
         check_lengths(rows, backend.max_length)
         return sums.sums(rows, *slot_tokens(rows))[:, None]
 
-    return PlainScorer(space, model, scores, lambda: [layout.note, *sums.notes])
+    return PlainScorer(scores, lambda: [layout.note, *sums.notes])
 
 
 def verbalised(cases: Cases, query: VerbalisedProbabilities, model: Model, batch_tokens: int | None) -> PlainScorer:
@@ -204,7 +204,7 @@ def verbalised(cases: Cases, query: VerbalisedProbabilities, model: Model, batch
         check_finite(np.asarray(np.isfinite(logs).all(axis=1)), cases, numbers, model.name)
         return shares(logs)
 
-    return PlainScorer(cases, model, scores, likelihood.notes)
+    return PlainScorer(scores, likelihood.notes)
 
 
 def prompts_and_answers(query: VerbalisedProbabilities, pairs: list[tuple[str, ...]]) -> tuple[list[str], list[str]]:
@@ -245,7 +245,7 @@ def block_likelihood(cases: Cases, query: BlockLogLikelihood, model: Model, batc
             [np.bincount(text_of, weights, len(texts)) for weights in (total, scored)], axis=1, dtype=np.float64
         )
 
-    return PlainScorer(cases, model, scores, lambda: [blocks_note, ends_note, *network.notes])
+    return PlainScorer(scores, lambda: [blocks_note, ends_note, *network.notes])
 
 
 def block_sums(

@@ -59,7 +59,7 @@ def reply_counts(
                 row[reader.read(reply, options)] += 1
         return counts
 
-    return PlainScorer(cases, model, scores)
+    return PlainScorer(scores)
 
 
 def first_tokens(
@@ -92,4 +92,4 @@ def first_tokens(
         note = f"{{}} times an option was no listed first token: at most {max(unlisted):.2g} of the probability"
         return [CountNote(len(unlisted), note)]
 
-    return PlainScorer(cases, model, scores, remarks)
+    return PlainScorer(scores, remarks)

@@ -60,37 +60,20 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class PlainScorer:
-    """A scorer that keeps nothing of its own.
+    """A scorer that is a function.
 
     Attributes:
-        cases: what is scored.
-        model: the model under test.
-        scores: returns the scores of the cases with some numbers.
+        score: returns the scores of the cases with some numbers: shape (len(cases), width of the query).
         remarks: returns the remarks so far; ``None`` stands for no remark.
-        finite: whether every score has to be finite.
     """
 
-    cases: Cases
-    model: Model
-    scores: Callable[[IntArray], NDArray[np.number]]
+    score: Callable[[IntArray], NDArray[np.generic]]
     remarks: Callable[[], Iterable[str | None]] = tuple
-    finite: bool = True
 
     @property
     def notes(self) -> list[str]:
         """Remarks on how the scores were computed, for the result."""
         return [remark for remark in self.remarks() if remark]
-
-    def score(self, cases: IntArray) -> NDArray[np.number]:
-        """Return the scores of the cases with these numbers: shape (len(cases), width of the query).
-
-        Raises:
-            ScoreError: a score is not finite, where it has to be.
-        """
-        scores = self.scores(cases)
-        if self.finite:
-            check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self.cases, cases, self.model.name)
-        return scores
 
 
 def answer_width(query: Query, model: Model) -> int:

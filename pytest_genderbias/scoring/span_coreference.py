@@ -190,7 +190,7 @@ def span_scores(cases: TextCases, query: CoreferenceScores, model: Model, batch_
             ]
         )
 
-    return PlainScorer(cases, model, scores, lambda: [about, batches.note])
+    return PlainScorer(scores, lambda: [about, batches.note])
 
 
 def _square(scores: FloatArray) -> FloatArray:

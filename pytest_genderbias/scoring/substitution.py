@@ -102,7 +102,7 @@ def substitution(cases: TextCases, query: CoreferenceScores, model: Model, batch
             )
         return np.asarray(sums[:, 0].reshape(len(numbers), -1))
 
-    return PlainScorer(cases, model, scores, likelihood.notes)
+    return PlainScorer(scores, likelihood.notes)
 
 
 def filled(cases: TextCases, numbers: IntArray) -> list[tuple[str, Span]]:

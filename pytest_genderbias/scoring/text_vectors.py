@@ -44,7 +44,7 @@ def file_vectors(cases: Cases, query: TextVectors, model: Model, batch_tokens: i
         vectors[known] = words.matrix[[row for row in rows if row is not None]]
         return vectors
 
-    return PlainScorer(cases, model, scores, finite=False)
+    return PlainScorer(scores)
 
 
 def network_vectors(cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> PlainScorer:
@@ -64,7 +64,7 @@ def network_vectors(cases: Cases, query: TextVectors, model: Model, batch_tokens
         masked = [()] * len(texts) if masked_spans is None else [masked_spans[i][1:] for i in numbers]
         return states.span_vectors(texts, _first_spans(cases, numbers, texts), query.pooling, masked)[:, 0]
 
-    return PlainScorer(cases, model, scores, lambda: states.notes)
+    return PlainScorer(scores, lambda: states.notes)
 
 
 def _first_spans(cases: Cases, numbers: IntArray, texts: Sequence[str]) -> list[tuple[Span]]:
@@ -251,7 +251,7 @@ def network_cosines(cases: Cases, query: PairSimilarity, model: Model, batch_tok
     def vectors(texts: list[str]) -> NDArray[np.float32]:
         return states.span_vectors(texts, [((0, len(text)),) for text in texts], query.pooling)[:, 0]
 
-    return PlainScorer(cases, model, lambda numbers: cosines(vectors, cases, numbers, model.name), lambda: states.notes)
+    return PlainScorer(lambda numbers: cosines(vectors, cases, numbers, model.name), lambda: states.notes)
 
 
 def cosines(

@@ -14,9 +14,9 @@ from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError
 from pytest_genderbias.models.chat_template import DETAIL, ChatPrompts, chat_template_details
 from pytest_genderbias.models.objects import wrap_network, wrap_object
 from pytest_genderbias.scoring.chat import answer_ids
-from pytest_genderbias.scoring.engine import ScoreSettings, _key
+from pytest_genderbias.scoring.engine import ScoreSettings, _key, answer
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import ChatAnswers, SlotLogProbability
 
 TURNS = (
@@ -322,7 +322,7 @@ def test_an_object_that_answers_nonsense_is_refused():
 
     for broken, message in ((Positive(), "at most 0"), (Missing(), "NaN or infinite")):
         with pytest.raises(ScoreError, match=message):
-            make_scorer(cases(), ChatAnswers(("A", "B")), wrap_object(broken), None).score(np.array([0]))
+            answer(Question(cases(), ChatAnswers(("A", "B"))), wrap_object(broken), "0" * 64, ScoreSettings(), "asked")
 
 
 def test_another_object_does_not_apply():

@@ -487,14 +487,14 @@ def poisoned(model, word, value):
         ("gpt2", "lm-occupation", " woman"),
     ],
 )
-def test_scores_that_are_no_numbers_are_refused_and_the_case_named(tiny_model, kind, suite, word, value):
+def test_scores_that_are_no_numbers_are_refused_and_the_case_named(tiny_model, monkeypatch, kind, suite, word, value):
     space, query = suite_space(suite)
     cases = sample(space, 14_000 if suite == "disco-names" else 3000)
     affected = [i for i, text in enumerate(space.sentences(cases)) if word.strip() in " ".join(text)]
     cases = np.concatenate([cases[affected[:5]], np.delete(cases, affected)[:50]])
-    scorer = make_scorer(space, query, poisoned(tiny_model(kind), word, value), None)
+    monkeypatch.setattr(engine, "scored_units", lambda *_: np.unique(cases // space.cases_per_unit))
     with pytest.raises(ScoreError, match="NaN or infinite") as caught:
-        scorer.score(cases)
+        run(space, query, poisoned(tiny_model(kind), word, value))
     assert word.strip().lower() in str(caught.value).lower()
     assert len(str(caught.value).splitlines()) == 1
 

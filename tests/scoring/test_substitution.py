@@ -14,9 +14,10 @@ from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.mentions import find_words
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.objects import wrap_object
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.substitution import is_possessive, substituted
-from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.query import CoreferenceScores
 
@@ -170,10 +171,11 @@ def test_an_object_with_a_wrong_answer():
         def coreference_scores(self, texts, candidates, pronouns):
             return self.answer
 
+    question = Question(TextCases([(text,) for text in TEXTS], SPANS), CoreferenceScores(2, "own"))
     model = Wrong()
     for model.answer, message in ((np.zeros(3), r"shape \(3,\), expected \(2, 2\)"), (np.full((2, 2), np.nan), "NaN")):
         with pytest.raises(ScoreError, match=message):
-            scores(wrap_object(model), adapter="own")
+            answer(question, wrap_object(model), "0" * 64, ScoreSettings(), "asked")
 
 
 def test_cases_need_all_their_spans(real_lm):
