@@ -246,6 +246,10 @@ def _multiply(x: Tensor, packed: Tensor, bias: Tensor | None, gelu: bool = False
     return output
 
 
+#: What may stand in a module as its ``forward``: nothing, or the packed layer of another block. Others are somebody's.
+_NOBODYS = (type(None), _PackedLayer)
+
+
 def _plain_layers(network: object) -> list[Linear]:
     """Return the linear layers that may be packed, in the order of the network, as many as memory allows: those that
     compute with their own float32 weight on the CPU, in evaluation mode, and are worth packing.
@@ -267,19 +271,12 @@ def _plain_layers(network: object) -> list[Linear]:
             and weight.numel() >= _SMALLEST
             and not module.training
             and not module._forward_pre_hooks
-            and not _has_own_forward(module)
+            and isinstance(vars(module).get("forward"), _NOBODYS)
             and 4 * weight.numel() <= free
         ):
             layers.append(module)
             free -= 4 * weight.numel()
     return layers
-
-
-def _has_own_forward(module: Module) -> bool:
-    """Return whether somebody gave a module another ``forward`` than that of its class; packed layers of another block
-    are not meant.
-    """
-    return not isinstance(vars(module).get("forward"), (_PackedLayer, type(None)))
 
 
 def _with_gelu(network: object, layers: list[Linear]) -> dict[Module, Linear]:
@@ -309,8 +306,9 @@ def _only_applies_gelu(module: Module) -> bool:
     parts = dict(module.named_children())
     if parts.keys() != {"dense", "intermediate_act_fn"} or type(parts["intermediate_act_fn"]) is not GELUActivation:
         return False
-    watched = any(part._forward_hooks or part._forward_pre_hooks or _has_own_forward(part) for part in parts.values())
-    if watched or _has_own_forward(module) or module.training:
+    watched = any(part._forward_hooks or part._forward_pre_hooks for part in parts.values())
+    whole = all(isinstance(vars(one).get("forward"), _NOBODYS) for one in (module, *parts.values()))
+    if watched or not whole or module.training:
         return False
     dense = parts["dense"]
     x = torch.randn((2, 3, int(dense.get_parameter("weight").shape[1])), generator=torch.Generator().manual_seed(0))
