@@ -29,6 +29,7 @@ from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_netw
 from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Freeze, Performance, Row, SplitRows, Training, nested
 from pytest_genderbias.recipes.trainer import Collator, MaxLength, Prepared, TrainingSettings, frozen_parameters
 from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.statistics.inference.item_sums import blocks_of, mean_sums
@@ -408,9 +409,11 @@ class CausalPretraining(_Pretraining):
         parts = [(part,) for texts in self._passages for part in _parts(texts)]
         split = TOKENISERS[text_tokens(" \n".join(part for (part,) in parts[:20]))]
         words = np.asarray([len(split(part)) for (part,) in parts], dtype=np.int64)
-        scorer = make_scorer(TextCases(parts), BlockLogLikelihood(), model, None)
-        windows = np.array_split(np.arange(len(parts)), -(-len(parts) // _PARTS_AT_ONCE))
+        cases, numbers = TextCases(parts), np.arange(len(parts))
+        scorer = make_scorer(cases, BlockLogLikelihood(), model, None)
+        windows = np.array_split(numbers, -(-len(parts) // _PARTS_AT_ONCE))
         scores = np.concatenate([scorer.score(window)[:, 0] for window in windows])
+        check_finite(np.isfinite(scores), cases, numbers, model.name)
         return [Performance("perplexity", "higher", perplexity(scores, words), perplexity_sums(scores, words))]
 
     def _cut(self, checkpoint: Checkpoint, texts: Sequence[str]) -> list[Ids]:

@@ -16,7 +16,7 @@ from support.tiny_checkpoints import CAUSAL, MASKED, make_network, save_checkpoi
 
 from pytest_genderbias import load_model
 from pytest_genderbias.datasets.folder import MissingDataError
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.mitigation import make_method, make_recipe
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.recipes.heads import head_at_labels, renew_vocabulary_head
@@ -443,6 +443,15 @@ def test_two_models_are_compared_on_the_same_masks(tiny_model, corpus):
     a, b = recipe.evaluate(model)[0].item_sums, recipe.evaluate(other)[0].item_sums
     assert a.labels.tolist() == b.labels.tolist()
     assert np.array_equal(a.sums[:, 1], b.sums[:, 1]) and not np.array_equal(a.sums[:, 0], b.sums[:, 0])
+
+
+def test_a_network_that_gives_no_numbers_has_no_perplexity(tiny_model, corpus):
+    recipe = recipe_of("gpt2", corpus)
+    broken = recipe.start(tiny_model("gpt2"), 0)
+    with torch.no_grad():
+        broken.backend.network.transformer.ln_f.bias.fill_(math.nan)
+    with pytest.raises(ScoreError, match="NaN or infinite"):
+        recipe.evaluate(broken)
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
