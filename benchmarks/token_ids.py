@@ -13,8 +13,7 @@ from subprocesses import answer_of, main, peak_bytes
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.scoring.engine import WINDOW_ON_GPU as WINDOW
-from pytest_genderbias.scoring.layout import TokenLayout
-from pytest_genderbias.scoring.tokens import RowEncoder
+from pytest_genderbias.scoring.tokens import RowEncoder, TokenLayout
 
 _GIB = 1 << 30
 

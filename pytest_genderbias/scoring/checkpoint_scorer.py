@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.network import Network, whole_rows
 from pytest_genderbias.scoring.scorer import PlainScorer, answer_width, check_finite
-from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, check_lengths, text_rows, tokenized
+from pytest_genderbias.scoring.tokens import (
+    CuttingTokenizer,
+    RowEncoder,
+    TokenLayout,
+    check_lengths,
+    text_rows,
+    tokenized,
+)
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import AddedTokens, PairProbabilities, Query, TopFills
 from pytest_genderbias.suites.space import CaseSpace

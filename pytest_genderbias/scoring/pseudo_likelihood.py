@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint, Model, Tokenized
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.network import Network, slot_tokens
 from pytest_genderbias.scoring.scorer import PlainScorer, check_finite
 from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
 from pytest_genderbias.scoring.tokens import (
     CuttingTokenizer,
     RowEncoder,
+    TokenLayout,
     check_lengths,
     first_token,
     pack_rows,

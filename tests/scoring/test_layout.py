@@ -13,8 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.scoring.layout import TokenLayout
-from pytest_genderbias.scoring.tokens import RowEncoder
+from pytest_genderbias.scoring.tokens import RowEncoder, TokenLayout
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.text.template import Word, parse_template
 

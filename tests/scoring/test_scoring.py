@@ -23,11 +23,10 @@ from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import engine, store
 from pytest_genderbias.scoring.engine import ScoreSettings, answer, random_order
-from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.network import best_ids, top_ids
 from pytest_genderbias.scoring.parallel_batches import length_batches
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder
+from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, TokenLayout
 from pytest_genderbias.suites.cases import Question
 from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
