@@ -85,7 +85,7 @@ class ObjectScorer:
         NotApplicableError: the object lacks the method, or has none for such cases.
     """
 
-    def __init__(self, cases: Cases, query: Query, model: Model) -> None:
+    def __init__(self, cases: Cases, query: Query, model: Model, batch_tokens: int | None) -> None:
         self.cases, self.query, self.model = cases, query, model
         ways = ways_for(query, _WAYS)
         way = next((way for way in ways if model.can(way.method)), None)

@@ -54,8 +54,8 @@ class _Way(NamedTuple):
 
 
 _OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.outputs_of_checkpoint"),)
-#: The scorers of each kind of query, the preferred one first. The user's objects have their own
-#: (``object_scorer.py``).
+_OF_OBJECTS = _Way("", "object_scorer.ObjectScorer")
+#: The scorers of each kind of query, the preferred one first. The user's objects have their own, of any query.
 _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     TopFills: _OUTPUTS,
     PairProbabilities: _OUTPUTS,
@@ -114,11 +114,7 @@ def make_scorer(
         isinstance(cases, TextCases) and all(len(spans) == query.candidates + 1 for spans in cases.spans)
     ):
         raise ValueError(f"a case needs the spans of {query.candidates} candidates and of the pronoun")
-    way = next((way for way in ways_for(query, _WAYS) if way.fits(model)), None)
-    if way is None:
-        from pytest_genderbias.scoring.object_scorer import ObjectScorer
-
-        return ObjectScorer(cases, query, model)
+    way = next((way for way in ways_for(query, _WAYS) if way.fits(model)), _OF_OBJECTS)
     module, _, name = way.scorer.partition(".")
     make = vars(import_module(f"pytest_genderbias.scoring.{module}"))[name]
     given = {"cache": cache, "progress": progress}
