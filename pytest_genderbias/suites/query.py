@@ -38,7 +38,6 @@ class TopFills(Query):
         return self.k
 
 
-@dataclass(frozen=True)
 class PairProbabilities(Query):
     """The probabilities of entailment, neutral and contradiction of a pair, in this order."""
 
@@ -132,7 +131,6 @@ class ReplyTexts(NamedTuple):
     texts: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
 class AddedTokens(Query):
     """The number of tokens that the second text of a pair has more than the first, which it begins with.
 
@@ -181,7 +179,6 @@ class PairSimilarity(Query):
     pooling: str = "own"
 
 
-@dataclass(frozen=True)
 class ClassProbabilities(Query):
     """The probability of each label of a text classifier, in the order of its labels."""
 
@@ -215,7 +212,6 @@ class CoreferenceScores(Query):
         return self.candidates
 
 
-@dataclass(frozen=True)
 class PseudoLogLikelihood(Query):
     """ln P of the tokens in the spans (of the whole text where a case has none), and their number.
 
@@ -226,7 +222,6 @@ class PseudoLogLikelihood(Query):
     width = 2
 
 
-@dataclass(frozen=True)
 class SharedLogLikelihood(Query):
     """As :class:`PseudoLogLikelihood`, of the tokens that the two texts of a unit share: the longest matching blocks of
     their ids.
@@ -318,7 +313,6 @@ class Reply(NamedTuple):
 IN_TEMPLATE = (ChatAnswers, GeneratedReplies)
 
 
-@dataclass(frozen=True)
 class BlockLogLikelihood(Query):
     """ln P of all tokens of each text, and their number: in blocks of the model's length, each after the token that
     begins a text.
@@ -328,12 +322,10 @@ class BlockLogLikelihood(Query):
     window = 8  #: texts in a batch; few, as their length varies
 
 
-@dataclass(frozen=True)
 class StoredPredictions(Query):
     """The table of a file of predictions, which takes the place of a model."""
 
 
-@dataclass(frozen=True)
 class StoredText(Query):
     """The path of a text under test."""
 
