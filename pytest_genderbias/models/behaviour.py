@@ -133,19 +133,13 @@ class Probe:
         self._special = sum(len(run) for is_special, run in self._runs if is_special)
 
     def behaviour(self) -> Behaviour:
-        """Return what the network does.
+        """Return what the network does. Call it where torch records no gradients.
 
         Raises:
             NotComputedError: the network cannot compute its output for a short row.
             ModelError: the network gives another output when the same row is passed again, or it is measured as a
                 causal LM and later tokens change its output.
         """
-        import torch
-
-        with torch.no_grad():
-            return self._behaviour()
-
-    def _behaviour(self) -> Behaviour:
         row = self._row(max(1, min(_LONGER, self._limit(_LONGER + self._special) - self._special)))
         short = row[:_SHORT] if self._kind == CAUSAL_LM else self._row(_SHORT)
         with _positions(len(row)) as seen:

@@ -189,10 +189,13 @@ def observed(
     Raises:
         ModelError: as of :class:`~pytest_genderbias.models.behaviour.Probe`.
     """
+    import torch
+
     found = Behaviour()
     try:
         if role.kind != OTHER:
-            found = Probe(network, tokenizer, role.kind, name, device, runtime is not None).behaviour()
+            with torch.no_grad():
+                found = Probe(network, tokenizer, role.kind, name, device, runtime is not None).behaviour()
     except NotComputedError:
         if refuse:
             raise
