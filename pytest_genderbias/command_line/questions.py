@@ -72,9 +72,9 @@ def _options_for(suite: Suite, typed: Typed) -> dict[str, object]:
     here, texts = Path.cwd(), typed.flags.get("options", [])
     assert isinstance(texts, list)
     return {
-        one.name: one.value
-        for one in suite_options(texts, Origin("--option", here, here))
-        if one.suite == suite.name or (not one.suite and one.name in suite.family.options)
+        name: value
+        for owner, name, value in suite_options(texts, Origin("--option", here, here))
+        if owner == suite.name or (not owner and name in suite.family.options)
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import pytest
 
@@ -65,14 +65,6 @@ class SuiteSelection:
     includes_all: bool
 
 
-class SuiteOption(NamedTuple):
-    """One ``--bias-option``. Without a suite (``""``) it goes to every suite that has such an option."""
-
-    suite: str
-    name: str
-    value: object
-
-
 def models(texts: list[str], origin: Origin) -> tuple[ModelSpec, ...]:
     """Parse ``[NAME=]SPEC`` values."""
     return tuple(parse_specs(texts))
@@ -107,12 +99,14 @@ def suites(texts: list[str], origin: Origin) -> SuiteSelection:
     return SuiteSelection(tuple(dict.fromkeys(names)), "all" in parts)
 
 
-def suite_options(texts: list[str], origin: Origin) -> tuple[SuiteOption, ...]:
-    """Parse ``[SUITE:]NAME=VALUE`` values; VALUE is YAML."""
+def suite_options(texts: list[str], origin: Origin) -> tuple[tuple[str, str, object], ...]:
+    """Parse ``[SUITE:]NAME=VALUE`` values; VALUE is YAML. An option without a suite (``""``) goes to every suite that
+    has it.
+    """
     return tuple(_suite_option(text, origin) for text in texts)
 
 
-def _suite_option(text: str, origin: Origin) -> SuiteOption:
+def _suite_option(text: str, origin: Origin) -> tuple[str, str, object]:
     key, equals, value = text.partition("=")
     suite, _, name = (part.strip() for part in key.rpartition(":"))
     if not equals or not name:
@@ -126,7 +120,7 @@ def _suite_option(text: str, origin: Origin) -> SuiteOption:
         if name not in known:
             raise origin.error(f"no suite has an option {name!r}; {expected_instead(name, sorted(known))}")
     try:
-        return SuiteOption(suite, name, parse_value(value, "the value"))
+        return suite, name, parse_value(value, "the value")
     except DataFileError as error:
         problem = str(error).partition(": ")[2]  # without the place in a value that is one line long
         raise origin.error(f"{brief(value)} is not a valid value: {problem}") from None

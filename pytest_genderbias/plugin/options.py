@@ -52,7 +52,7 @@ class Settings:
     selection: parse.SuiteSelection = parsed(parse.suites)
     limit: int | None = parsed(parse.value(Count))
     seed: int = parsed(parse.value(Annotated[int, at_least(0)]))
-    options: tuple[parse.SuiteOption, ...] = parsed(parse.suite_options)
+    options: tuple[tuple[str, str, object], ...] = parsed(parse.suite_options)
     device: str
     dtype: str = parsed(parse.value(Annotated[str, one_of(*DTYPES)]))
     batch_tokens: int | None = parsed(parse.value(Count))
