@@ -48,7 +48,7 @@ class Flag(NamedTuple):
 
     @property
     def ini_key(self) -> str:
-        """The key in the ini file, where the flag has one."""
+        """The key in the ini file, where the flag has one, and the name of the option on the command line."""
         return self.name.removeprefix("--").replace("-", "_")
 
     @property
@@ -64,12 +64,10 @@ class Flag(NamedTuple):
     def register(self, parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         """Add the flag, and its key of the ini file."""
         if self.is_typed_by_name and self.is_switch:
-            group.addoption(self.name, dest=self._dest, action="store_true", default=None, help=self.help)
+            group.addoption(self.name, action="store_true", default=None, help=self.help)
         elif self.is_typed_by_name:
             action, more = ("append", ". Repeatable") if self.repeatable else ("store", "")
-            group.addoption(
-                self.name, dest=self._dest, action=action, default=None, metavar=self.metavar, help=self.help + more
-            )
+            group.addoption(self.name, action=action, default=None, metavar=self.metavar, help=self.help + more)
         if self.has_ini:
             about = f"default of {self.name}: {self.help}" if self.is_typed_by_name else self.help
             kind: Any = "bool" if self.is_switch else "args" if self.repeatable else "string"
@@ -77,17 +75,13 @@ class Flag(NamedTuple):
 
     def is_typed(self, config: pytest.Config) -> bool:
         """Return whether the flag is on the command line."""
-        return self.is_typed_by_name and config.getoption(self._dest) is not None
+        return self.is_typed_by_name and config.getoption(self.ini_key) is not None
 
     def given(self, config: pytest.Config) -> Any:
         """Return what the command line says, or else the ini file; ``None`` if neither says anything."""
         if self.is_typed(config):
-            return config.getoption(self._dest) or None
+            return config.getoption(self.ini_key) or None
         return (config.getini(self.ini_key) or None) if self.has_ini else None
-
-    @property
-    def _dest(self) -> str:
-        return f"genderbias_{self.ini_key.removeprefix('bias_')}"
 
 
 # fmt: off
