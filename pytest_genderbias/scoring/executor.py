@@ -121,13 +121,12 @@ class _OwnProcess:
 
     def __init__(self, cases: Cases, scorer: Scorer) -> None:
         self._cases, self._scorer = cases, scorer
-        self._next: deque[tuple[Window, IntArray]] = deque()
 
     def submit(self, window: Window, units: IntArray) -> None:
-        self._next.append((window, units))
+        self._asked = window, units  # the only one that is under way
 
     def collect(self) -> Scored:
-        window, units = self._next.popleft()
+        window, units = self._asked
         values = self._scorer.score(self._cases.cases_of(units))
         return Scored(window, values, self._scorer.notes)
 
