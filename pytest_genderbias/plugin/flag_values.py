@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,6 +36,7 @@ _SIZE_UNITS = {
     **{f"{p}b": 1000**n for n, p in enumerate(["", *"kmgt"])},
     **{f"{p}ib": 1024**n for n, p in enumerate("kmgt", 1)},
 }
+ALL = "all"  #: stands for all packaged suites
 _LONGEST_PROMPT = 1 << 20  #: bytes of a system prompt in a file
 
 
@@ -55,16 +57,6 @@ class Origin:
         return pytest.UsageError(printable(f"{self.flag}: {message}"))
 
 
-@dataclass(frozen=True)
-class SuiteSelection:
-    """The suites of ``--bias-suite``: names of packaged suites and absolute paths, and whether ``all`` is among
-    them.
-    """
-
-    names: tuple[str, ...]
-    includes_all: bool
-
-
 def models(texts: list[str], origin: Origin) -> tuple[ModelSpec, ...]:
     """Parse ``[NAME=]SPEC`` values."""
     return tuple(parse_specs(texts))
@@ -76,27 +68,31 @@ def ability(text: str, origin: Origin) -> str | list[str] | None:
     return ability_from(written, origin.folder, "the key")
 
 
-def suites(texts: list[str], origin: Origin) -> SuiteSelection:
-    """Parse names of packaged suites, paths of suite files, and ``all``, separated by commas."""
+def suites(texts: list[str], origin: Origin) -> tuple[str, ...]:
+    """Parse names of packaged suites, paths of suite files, which become absolute, and ``all``, separated by commas."""
     packaged_names = packaged.names("fixtures")
     otherwise = "expected 'all', the path of a .yaml file, or one of"
     parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
     if texts and not parts:
         raise origin.error("no suite is named; expected 'all', or names such as lm-occupation")
-    names: list[str] = []
+    selected: list[str] = []
     for part in parts:
         if part.endswith((".yaml", ".yml")):
             path = origin.folder / _expanded(part, origin)
             if not is_regular(path):
                 raise origin.error(f"no file {path}")
-            names.append(str(path))
-        elif part == "all":
-            names.extend(packaged_names)
-        elif part in packaged_names:
-            names.append(part)
+            selected.append(str(path))
+        elif part == ALL or part in packaged_names:
+            selected.append(part)
         else:
             raise origin.error(f"no suite {part!r}; {expected_instead(part, packaged_names, otherwise)}")
-    return SuiteSelection(tuple(dict.fromkeys(names)), "all" in parts)
+    return tuple(selected)
+
+
+def in_full(selected: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the suites that were selected, each once, with those that ``all`` stands for."""
+    each = (packaged.names("fixtures") if one == ALL else [one] for one in selected)
+    return tuple(dict.fromkeys(chain.from_iterable(each)))
 
 
 def suite_options(texts: list[str], origin: Origin) -> tuple[tuple[str, str, object], ...]:

@@ -20,6 +20,7 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.bias_item import BiasItem
 from pytest_genderbias.plugin.doors import door
+from pytest_genderbias.plugin.flag_values import ALL
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import mitigations_of, runner_of
 from pytest_genderbias.plugin.unjudged import cannot_judge, for_other_models, judging, without_model
@@ -226,7 +227,7 @@ class SuiteItem(ComparedItem):
     @property
     def _stands_for_all(self) -> bool:
         """Whether the suite was not named, and ``all`` includes it."""
-        return self.config.stash[SETTINGS].selection.includes_all and self.suite in packaged.names("fixtures")
+        return ALL in self.config.stash[SETTINGS].selection and self.suite in packaged.names("fixtures")
 
     @property
     def reference(self) -> ModelSpec | None:

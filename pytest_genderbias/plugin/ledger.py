@@ -41,6 +41,7 @@ from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.plugin.bias_item import PACKAGED
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names, update_command, write_gates_command
 from pytest_genderbias.plugin.doors import door
+from pytest_genderbias.plugin.flag_values import ALL
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
@@ -325,7 +326,7 @@ class Ledger:
                 module, names = module_and_names(path)
                 key = BookKey(spec.name, module)
                 gone = module != PACKAGED and not (self._config.rootpath / module).exists()
-                if module == PACKAGED and not self._settings.selection.includes_all:
+                if module == PACKAGED and ALL not in self._settings.selection:
                     continue
                 not_judged = names.difference(*(one.used for one in self._reported.values() if one.key == key))
                 if not_judged and (gone or self._is_complete(key)):

@@ -49,7 +49,7 @@ class Settings:
     """All settings of a run, checked. Those without a parser are as they were written; properties combine several."""
 
     models: tuple[ModelSpec, ...] = parsed(parse.models)
-    selection: parse.SuiteSelection = parsed(parse.suites)
+    selection: tuple[str, ...] = parsed(parse.suites)
     limit: int | None = parsed(parse.value(Count))
     seed: int = parsed(parse.value(Annotated[int, at_least(0)]))
     options: tuple[tuple[str, str, object], ...] = parsed(parse.suite_options)
@@ -102,7 +102,7 @@ class Settings:
     @property
     def suites(self) -> tuple[str, ...]:
         """Names and paths of the suites of ``--bias-suite``."""
-        return self.selection.names
+        return parse.in_full(self.selection)
 
     @property
     def compared_with(self) -> str | None:

@@ -54,7 +54,7 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     try:
         if config.getoption("bias_list"):
             texts.append(_suites(settings))
-        texts += [_page(name, settings) for name in shown.names]
+        texts += [_page(name, settings) for name in parse.in_full(shown)]
     except BiasError as error:
         raise pytest.UsageError(str(error)) from None
     print_lines("\n\n\n".join(texts))
@@ -102,7 +102,7 @@ def pytest_ignore_collect() -> bool:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say how much is measured of suites that were not named, and how long it takes."""
     settings = config.stash.get(SETTINGS, None)
-    if settings is None or not settings.selection.includes_all or not settings.models:
+    if settings is None or parse.ALL not in settings.selection or not settings.models:
         return []
     try:
         line = _expected_line(config)

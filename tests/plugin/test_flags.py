@@ -73,8 +73,6 @@ def expected(field: str, folder: Path) -> object:
 
 def plain(value: object) -> object:
     """The part of a setting that an example names."""
-    if isinstance(value, flag_values.SuiteSelection):
-        return value.names
     if isinstance(value, tuple) and value and isinstance(value[0], ModelSpec):
         return tuple(spec.name for spec in value)
     return value
