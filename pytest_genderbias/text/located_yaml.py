@@ -223,8 +223,11 @@ def _size(value: object) -> tuple[int, int]:
     if not isinstance(value, (LocatedMap, LocatedList)):
         return 1, 1
     keys, parts = (len(value), value.values()) if isinstance(value, LocatedMap) else (0, value)
-    nodes, levels = zip((0, 0), *map(_size, parts), strict=True)
-    return 1 + keys + sum(nodes), 1 + max(levels)
+    nodes, deepest = 1 + keys, 0
+    for part in parts:
+        within, levels = _size(part)
+        nodes, deepest = nodes + within, max(deepest, levels)
+    return nodes, deepest + 1
 
 
 def _line(event: yaml.Event) -> int:
