@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.family import Context, resolve_options
 
@@ -182,7 +183,9 @@ def answers(row: Row, model: Model, batch_tokens: int | None = None) -> NDArray[
     asked = suite.family.questions(suite.body, options, Context(model.role.kind))["cases"]
     assert asked.cases is not None
     chosen = np.unique(np.linspace(0, asked.cases.n_cases - 1, 1000).astype(np.int64))
-    return np.asarray(make_scorer(asked.cases, asked.query, model, batch_tokens).score(chosen))
+    scores = np.asarray(make_scorer(asked.cases, asked.query, model, batch_tokens).score(chosen))
+    check_finite(np.isfinite(scores.astype(np.float64)).all(axis=1), asked.cases, chosen, model.name)
+    return scores
 
 
 def difference(before: NDArray[np.generic], now: NDArray[np.generic]) -> tuple[float, str]:

@@ -51,7 +51,10 @@ class Scorer(Protocol):
     """The scores of a model for the cases of a space."""
 
     def score(self, cases: IntArray) -> NDArray[np.generic]:
-        """Return the scores of the cases with these numbers: shape (len(cases), width of the query)."""
+        """Return the scores of the cases with these numbers: shape (len(cases), width of the query).
+
+        They may be NaN or infinite. The caller refuses these with :func:`check_finite`, as the engine does.
+        """
 
     @property
     def notes(self) -> list[str]:
