@@ -15,7 +15,7 @@ from support.tiny_checkpoints import suite_space
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.scoring import engine
-from pytest_genderbias.scoring.engine import ScoreSettings, answer, looks
+from pytest_genderbias.scoring.engine import ScoreSettings, answer, looks, random_order
 from pytest_genderbias.scoring.executor import AHEAD, MOST_LOSSES, Scored, Task, Window, in_order, joined_notes, windows
 from pytest_genderbias.scoring.scorer import CountNote
 from pytest_genderbias.scoring.scorers import make_scorer
@@ -184,6 +184,28 @@ def test_an_error_waits_for_the_windows_before_it(nli, tmp_path, monkeypatch):
     with pytest.raises(ScoreError, match=r"^NaN$"):
         run(nli, Unreliable(5, workers=6, spoil=fail), cache=tmp_path)
     assert sorted(path.stem for path in tmp_path.rglob("*.npy"))[-1].endswith("0000000448")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_scores_of_workers_that_are_no_numbers_are_refused_and_not_stored(nli, tmp_path, monkeypatch, value):
+    monkeypatch.setattr(engine, "WINDOW", 64)
+    monkeypatch.setattr(engine, "_KEEP_EVERY", -1.0)
+
+    def poison(scored):
+        if scored.window.start == 448:
+            scored.values[5:9, 1] = value
+        return scored
+
+    space, _, model = nli
+    case = random_order(space.n_units, DIGEST, 0)[448 + 5]
+    text = " / ".join(space.sentences(np.array([case]))[0])
+    with pytest.raises(ScoreError) as caught:
+        run(nli, Unreliable(5, workers=6, spoil=poison), cache=tmp_path)
+    assert str(caught.value).startswith(f"{model.name} gives NaN or infinite scores, first for {text!r};")
+    stored = sorted(tmp_path.rglob("*.npy"))
+    assert stored[-1].stem.endswith("0000000448")
+    enough, _ = stop_at(448)
+    assert np.isfinite(run(nli, Unreliable(5, workers=6, spoil=poison), enough)[0].values).all()
 
 
 def test_a_window_that_ends_worker_after_worker_is_named(nli, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.adapters import from_spacy
-from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.scoring.engine import ScoreSettings, answer, random_order
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.cases import Cases, Question, TextCases
 from pytest_genderbias.suites.query import (
@@ -30,6 +30,8 @@ from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.text.template import Word, parse_template
 
 NAMES = ("Anna", "Bob", "Carla", "Dora", "Emil", "Fritz")
+DIGEST = "0" * 64
+FIRST = NAMES[random_order(len(NAMES), DIGEST, 0)[0]]  # of the cases, as the engine asks for them
 PAIRS = TextCases([(f"{name} sings.", f"{name} does.") for name in NAMES])
 TEXTS = TextCases([(f"{name} sings.",) for name in NAMES])
 SPANS = TextCases([("Anna met Bob, and she left.",)] * 6, [((0, 4), (9, 12), (18, 21))] * 6)
@@ -82,7 +84,7 @@ LOGARITHMS = ("words", "texts", "verbalised", "substitution")
 def ask(kind: str, make: Any = None) -> Any:
     method, cases, query, right = ASKED[kind]
     model = load_model(Answers(make or right, method), name="mine")
-    answered, _ = answer(Question(cases, query), model, "0" * 64, ScoreSettings(), "asked")
+    answered, _ = answer(Question(cases, query), model, DIGEST, ScoreSettings(), "asked")
     return answered.values.reshape(len(NAMES), -1)
 
 
@@ -120,7 +122,7 @@ def test_an_answer_of_another_form_is_refused(kind: str, make: Any, message: str
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ([-1, 3, -1], f"gives -1, expected probabilities, 0 to 1 for '({'|'.join(NAMES)})"),
+        ([-1, 3, -1], f"gives -1, expected probabilities, 0 to 1 for '{FIRST}"),
         ([0.5, 0.6, -0.1], "gives -0.1, expected probabilities, 0 to 1"),
         ([1.1, 0, -0.1], "gives 1.1, expected"),
         ([0.4, 0.4, 0.4], r"do not sum to one \(they sum to 1.2\)"),
