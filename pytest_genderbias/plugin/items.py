@@ -328,8 +328,8 @@ class GateItem(ComparedItem):
         return next((spec for spec in self.config.stash[SETTINGS].models if spec.name == self.gate.against), None)
 
     def expected(self) -> Expected:
-        """Return the suite, the settings and the limits of this gate; without ``limit``, the sample of the stored
-        entries.
+        """Return the suite and the settings of this gate, and what ends the scoring once its limits are decided.
+        Without the setting ``limit`` the sample is that of the stored entries.
 
         ``seeds`` is for restarts. One checkpoint that is held against stored restarts is measured once.
         """

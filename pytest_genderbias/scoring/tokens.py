@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
     from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-
 IdArray = NDArray[np.int32]
 #: Token type ids are stored in the high bits of the token ids while rows are built.
 TYPE_SHIFT = 26
