@@ -101,7 +101,7 @@ class Settings:
 
     @property
     def suites(self) -> tuple[str, ...]:
-        """Names and paths of the suites of ``--bias-suite``."""
+        """Names and paths of the suites of ``--bias-suite``, with those that ``all`` stands for."""
         return parse.in_full(self.selection)
 
     @property

@@ -246,8 +246,9 @@ def _multiply(x: Tensor, packed: Tensor, bias: Tensor | None, gelu: bool = False
     return output
 
 
-#: What may stand in a module as its ``forward``: nothing, or the packed layer of another block. Others are somebody's.
-_NOBODYS = (type(None), _PackedLayer)
+#: What a module has as a ``forward`` of its own where nobody else replaced it: nothing, or the packed layer of another
+#: block.
+_NOT_REPLACED = (type(None), _PackedLayer)
 
 
 def _plain_layers(network: object) -> list[Linear]:
@@ -271,7 +272,7 @@ def _plain_layers(network: object) -> list[Linear]:
             and weight.numel() >= _SMALLEST
             and not module.training
             and not module._forward_pre_hooks
-            and isinstance(vars(module).get("forward"), _NOBODYS)
+            and isinstance(vars(module).get("forward"), _NOT_REPLACED)
             and 4 * weight.numel() <= free
         ):
             layers.append(module)
@@ -307,8 +308,8 @@ def _only_applies_gelu(module: Module) -> bool:
     if parts.keys() != {"dense", "intermediate_act_fn"} or type(parts["intermediate_act_fn"]) is not GELUActivation:
         return False
     watched = any(part._forward_hooks or part._forward_pre_hooks for part in parts.values())
-    whole = all(isinstance(vars(one).get("forward"), _NOBODYS) for one in (module, *parts.values()))
-    if watched or not whole or module.training:
+    plain = all(isinstance(vars(one).get("forward"), _NOT_REPLACED) for one in (module, *parts.values()))
+    if watched or not plain or module.training:
         return False
     dense = parts["dense"]
     x = torch.randn((2, 3, int(dense.get_parameter("weight").shape[1])), generator=torch.Generator().manual_seed(0))
