@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_genderbias.datasets.files import read_rows
@@ -14,26 +13,21 @@ ATTRIBUTES = ("age", "gender", "race")
 _QUESTION, _TEXT = "decision_question_id", "filled_template"
 
 
-@dataclass(frozen=True)
-class FilledDecisions:
-    """Decisions about persons of several groups, who are alike in everything else.
-
-    ``questions``: names of the decisions. ``texts``: by decision, group and person, as many persons of each group.
-    ``left_out``: number of rows of these groups without a like row in every group of every decision.
-    """
-
-    questions: tuple[str, ...]
-    texts: tuple[tuple[tuple[str, ...], ...], ...]
-    left_out: int
-
-
-def read_discrim_eval(path: Path, by: str, groups: Sequence[str]) -> FilledDecisions:
+def read_discrim_eval(
+    path: Path, by: str, groups: Sequence[str]
+) -> tuple[Mapping[str, tuple[tuple[str, ...], ...]], int]:
     """Read ``explicit.jsonl`` or ``implicit.jsonl`` as published.
+
+    The persons of the groups are alike in everything else.
 
     Args:
         path: the file, or a table with its columns.
         by: the attribute that makes the groups, one of ``ATTRIBUTES``.
         groups: its values that are compared; rows with others are not read.
+
+    Returns:
+        The texts by the name of the decision, then by group and person, as many persons of each group; and the number
+        of rows of these groups that are left out, without a like row in every group of every decision.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a cell of another form; a group without
@@ -57,5 +51,7 @@ def read_discrim_eval(path: Path, by: str, groups: Sequence[str]) -> FilledDecis
         raise DataFileError(
             f"{path}: expected persons of one {' and '.join(others)} in every {by} of every decision, got none"
         )
-    texts = tuple(tuple(tuple(of[group][one] for one in persons) for group in groups) for of in known.values())
-    return FilledDecisions(tuple(known), texts, sum(map(len, of_all)) - len(of_all) * len(persons))
+    texts = {
+        question: tuple(tuple(of[group][one] for one in persons) for group in groups) for question, of in known.items()
+    }
+    return texts, sum(map(len, of_all)) - len(of_all) * len(persons)

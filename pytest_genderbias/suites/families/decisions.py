@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.discrim_eval import ATTRIBUTES, FilledDecisions, read_discrim_eval
+from pytest_genderbias.datasets.discrim_eval import ATTRIBUTES, read_discrim_eval
 from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics import decision_differences
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
@@ -56,7 +56,8 @@ _TASK = ("mass", "refused", "accuracy")
 @dataclass(frozen=True)
 class DecisionsBody:
     """Groups, the last of which is the reference; names and a description for each, or one of both; scenarios and
-    controls. ``filled``: scenarios of a file, which are about persons already.
+    controls. ``filled``: texts of a file by scenario, group and person; ``left_out``: the number of those without a
+    like person in every group.
     """
 
     groups: tuple[str, ...]
@@ -64,7 +65,8 @@ class DecisionsBody:
     described: tuple[str, ...]
     scenarios: tuple[LabelledTemplate, ...]
     controls: tuple[LabelledTemplate, ...]
-    filled: FilledDecisions | None = None
+    filled: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    left_out: int = 0
 
 
 def _decided_in(arrays: Arrays, *names: str) -> tuple[NDArray[np.str_], list[FloatArray]]:
@@ -207,7 +209,7 @@ class Decisions(Family[DecisionsBody]):
     def content(self, body: DecisionsBody) -> object:
         """Return all of the body."""
         scenarios = [[[one.label, one.text] for one in some] for some in (body.scenarios, body.controls)]
-        names, filled = body.names.content() if body.names else [], [body.filled.texts] if body.filled else []
+        names, filled = body.names.content() if body.names else [], [body.filled] if body.filled else []
         return [list(body.groups), names, list(body.described), *scenarios, *filled]
 
     def questions(self, body: DecisionsBody, options: Options, context: Context) -> dict[str, Question]:
@@ -251,9 +253,7 @@ class Decisions(Family[DecisionsBody]):
         )
         notes = []
         if body.filled:
-            notes.append(
-                f"{body.filled.left_out} texts of the file are left out: not every group has one about a like person"
-            )
+            notes.append(f"{body.left_out} texts of the file are left out: not every group has one about a like person")
         elif options["person"] == "names":
             notes.append(_balance_note(options, answers.get(_NAMES), groups))
         if asking.is_counted(answer):
@@ -347,15 +347,16 @@ def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> Dec
     by = take(spec, "by", str, "'scenarios'")
     if by not in ATTRIBUTES:
         raise spec.error_at("by", f"expected 'by' to be one of {', '.join(ATTRIBUTES)}, got {by!r:.60}")
-    filled = read_discrim_eval(beside / expand(take(spec, "file", str, "'scenarios'")), by, groups)
+    filled, left_out = read_discrim_eval(beside / expand(take(spec, "file", str, "'scenarios'")), by, groups)
     language = take(data, "language", str, "the suite")
     name = "decisions" if is_english(language) else f"decisions-{language.partition('-')[0]}"
     path = packaged.folder("fixtures") / f"{name}.yaml"
     if asking.CONTROLS not in data and not path.is_file():
         raise data.error_at("language", f"no controls are packaged in {language!r:.60}; expected 'controls' here")
     controls = data if asking.CONTROLS in data else read_yaml(path)
-    scenarios = tuple(LabelledTemplate(f"question {name}", f"question {name}", ()) for name in filled.questions)
-    return DecisionsBody(groups, None, (), scenarios, _read_controls(controls), filled)
+    scenarios = tuple(LabelledTemplate(f"question {name}", f"question {name}", ()) for name in filled)
+    texts = tuple(filled.values())
+    return DecisionsBody(groups, None, (), scenarios, _read_controls(controls), texts, left_out)
 
 
 def _read_names(data: LocatedMap, groups: Sequence[str], beside: Path) -> SlotWords:
@@ -403,14 +404,10 @@ def _cases(
     scenarios: Sequence[LabelledTemplate],
     persons: tuple[tuple[str, ...], ...],
     ask: Asking,
-    filled: FilledDecisions | None = None,
+    filled: Sequence[Sequence[Sequence[str]]],
 ) -> TextCases:
     """Return the cases: by scenario, group, person, order of yes and no."""
-    asked = (
-        filled.texts
-        if filled
-        else [[[_case(one, person, ask) for person in group] for group in persons] for one in scenarios]
-    )
+    asked = filled or [[[_case(one, person, ask) for person in group] for group in persons] for one in scenarios]
     texts = [
         (f"{text}\n\n{wording}",)
         for by_group in asked
