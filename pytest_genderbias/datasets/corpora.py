@@ -25,11 +25,10 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -188,31 +187,23 @@ _ATTACHED, _APART = re.compile(r"\w[.,;!?]\s"), re.compile(r"\s(?:[.,;!?]|<unk>|
 _MARK = re.compile(r"^(?:(?P<name>=== .+ ===)| ?= [^=\n]+ = ?)[ \t]*$", re.MULTILINE)
 
 
-class Counter(Protocol):
-    """An object that counts a stream of word ids."""
-
-    def feed(self, ids: Ids, ends: Ids) -> None:
-        """Add n tokens; ``ends`` are the positions, from 0 to n, at which a document ends."""
+#: A function that counts a stream of word ids: takes n of them, and the positions, from 0 to n, at which documents end.
+Count: TypeAlias = Callable[[Ids, Ids], None]
 
 
-@dataclass(frozen=True)
-class Size:
-    """The size of a corpus: documents with at least one token, and tokens."""
-
-    documents: int
-    tokens: int
-
-
-def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counters: Counter, tokens: str = "auto") -> Size:
-    """Read a corpus once and feed its word ids to all counters.
+def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counts: Count, tokens: str = "auto") -> tuple[int, int]:
+    """Read a corpus once and count its word ids by all functions.
 
     Memory does not grow with the text, except for the vocabulary.
 
     Args:
         path: A file, or a folder of files (see :data:`SUFFIXES`), which are read in the order of their names.
         vocabulary: The word ids; new words are added.
-        counters: The counters; each receives the same ids.
+        counts: The functions; each receives the same ids.
         tokens: ``spaces`` splits at white space, ``words`` as running text; ``auto`` decides for each file.
+
+    Returns:
+        The number of documents with at least one token, and of tokens.
 
     Raises:
         DataFileError: the file is missing, has no tokens or is not UTF-8; a line is not a document; the text is not
@@ -222,9 +213,9 @@ def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counters: Counter, to
     documents = n_tokens = 0
     for ids, ends in read_ids(path, vocabulary, tokens=tokens):
         documents, n_tokens = documents + len(ends), n_tokens + len(ids)
-        for counter in counters:
-            counter.feed(ids, ends)
-    return Size(documents, n_tokens)
+        for count in counts:
+            count(ids, ends)
+    return documents, n_tokens
 
 
 def read_ids(path: str | Path, vocabulary: Vocabulary, *, tokens: str = "auto") -> Iterator[tuple[Ids, Ids]]:
@@ -481,13 +472,8 @@ _WORD = r"[\w]+(?:[-'’][\w]+)*"
 _LONGEST = 1 << 16  #: Characters of a paragraph; a longer one is split at the end of a line.
 
 
-@dataclass(frozen=True)
-class WordContext:
-    """A text with the position of a word in it: characters [start, stop)."""
-
-    text: str
-    start: int
-    stop: int
+#: A text, and the position of a word in it: characters [start, stop).
+WordContext: TypeAlias = tuple[str, tuple[int, int]]
 
 
 def draw_contexts(
@@ -520,7 +506,7 @@ def draw_contexts(
     ...     file = Path(folder, "two.txt")
     ...     _ = file.write_text("In spring old Bill, the baker, paid the bill. Bill's shop was full.")
     ...     sample = draw_contexts(file, ["Bill"], window=3)["Bill"]
-    >>> [(context.text, context.text[context.start : context.stop]) for context in sample]
+    >>> [(text, text[start:stop]) for text, (start, stop) in sample]
     [('old Bill, the', 'Bill'), ("Bill's shop was", 'Bill')]
     """
     samples: dict[str, list[WordContext]] = {word: [] for word in words}
@@ -618,4 +604,4 @@ def _cut(sentence: str, start: int, stop: int, window: int) -> WordContext:
     first = min(first, inside[0])
     left = 0 if first == 0 else spans[first][0]
     right = len(sentence) if last == len(spans) else spans[last - 1][1]
-    return WordContext(sentence[left:right], start - left, stop - left)
+    return sentence[left:right], (start - left, stop - left)

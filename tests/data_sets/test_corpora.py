@@ -10,7 +10,6 @@ from pytest_genderbias import load_wordlist
 from pytest_genderbias.datasets import corpora
 from pytest_genderbias.datasets.corpora import (
     WORD,
-    Size,
     Vocabulary,
     feed_corpus,
     file_tokens,
@@ -237,7 +236,7 @@ def scored(shared_data):
         vocabulary = Vocabulary()
         labels = label_groups(vocabulary, groups)
         counters = {key: CooccurrenceCounter(labels, context) for key, context in contexts.items()}
-        size = feed_corpus(shared_data / name, vocabulary, *counters.values())
+        size = feed_corpus(shared_data / name, vocabulary, *(counter.feed for counter in counters.values()))
         ok = scorable_words(vocabulary.words, labels, [e.word for e in stop.entries])
         bias = {}
         for key, counter in counters.items():
@@ -252,10 +251,10 @@ def scored(shared_data):
 @pytest.mark.parametrize(
     ("name", "size"),
     [
-        ("corpora/brown.jsonl.gz", Size(500, 1_161_192)),  # 500 texts
-        ("wikitext2/valid.txt.gz", Size(60, 213_886)),  # 60 articles
-        ("corpora/state_union.txt.gz", Size(65, 393_761)),
-        ("corpora/inaugural.txt.gz", Size(59, 152_133)),
+        ("corpora/brown.jsonl.gz", (500, 1_161_192)),  # 500 texts
+        ("wikitext2/valid.txt.gz", (60, 213_886)),  # 60 articles
+        ("corpora/state_union.txt.gz", (65, 393_761)),
+        ("corpora/inaugural.txt.gz", (59, 152_133)),
     ],
 )
 def test_real_corpora_are_read_whole(shared_data, name, size):

@@ -383,19 +383,17 @@ _DOCUMENTS = _objects({"text": "She sings, he reads."}, {"sentences": ["He sings
 
 
 def _corpus_meaning(path: Path) -> object:
-    class Counter:
-        def __init__(self) -> None:
-            self.ids: list[int] = []
-            self.ends: list[int] = []
+    all_ids: list[int] = []
+    all_ends: list[int] = []
 
-        def feed(self, ids: Any, ends: Any) -> None:
-            self.ids += ids.tolist()
-            self.ends += ends.tolist()
+    def count(ids: Any, ends: Any) -> None:
+        all_ids.extend(ids.tolist())
+        all_ends.extend(ends.tolist())
 
-    vocabulary, counter = Vocabulary(), Counter()
-    feed_corpus(path, vocabulary, counter)
+    vocabulary = Vocabulary()
+    feed_corpus(path, vocabulary, count)
     read_passages([path], 20, size=5)
-    return vocabulary.words, counter.ids, counter.ends
+    return vocabulary.words, all_ids, all_ends
 
 
 # Predictions and vectors.

@@ -83,8 +83,8 @@ def test_contexts_are_of_the_whole_word(tmp_path, words, form):
     path = tmp_path / "a.txt"
     path.write_text(f"{longer} {other}.\n\n{other} {one}.\n", encoding="utf-8")
     drawn = draw_contexts(path, [words[0]])[words[0]]
-    (context,) = drawn
-    assert context.text[context.start : context.stop] == one
+    ((text, (start, stop)),) = drawn
+    assert text[start:stop] == one
 
 
 @languages

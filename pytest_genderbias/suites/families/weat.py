@@ -276,15 +276,15 @@ class Ceat(_Associations):
         samples = draw_contexts(
             path, words, most=options["contexts"], window=options["window"], seed=options["contexts_seed"]
         )
-        drawn = [(i, c) for i, word in enumerate(words) for c in samples[word]]
+        drawn = [(i, text, span) for i, word in enumerate(words) for text, span in samples[word]]
         if not drawn:
             raise DataFileError(
                 f"{path}: the corpus contains none of the {len(words)} words of the suite ({words[0]}, ...)"
             )
         cases = TextCases(
-            [(c.text,) for _, c in drawn],
-            [((c.start, c.stop),) for _, c in drawn],
-            {"word": np.asarray([i for i, _ in drawn])},
+            [(text,) for _, text, _ in drawn],
+            [(span,) for _, _, span in drawn],
+            {"word": np.asarray([i for i, _, _ in drawn])},
         )
         query = TextVectors(options["where"], random_seed=0 if options["random_encoder"] else None)
         return {"cases": Question(cases, query)}

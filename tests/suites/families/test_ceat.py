@@ -74,7 +74,7 @@ def test_sentences_of_documents_and_of_a_folder(tmp_path):
 
 
 def texts_of(found):
-    return [context.text for context in found]
+    return [text for text, _ in found]
 
 
 def test_a_word_is_whole_and_has_its_capitals(tmp_path):
@@ -82,8 +82,7 @@ def test_a_word_is_whole_and_has_its_capitals(tmp_path):
     found = draw_contexts(corpus(tmp_path, text.replace(". ", ".\n\n")), ["Bill", "bill"])
     assert texts_of(found["Bill"]) == ["Bill's hat.", "(Bill) Bill, Bill!"]
     assert texts_of(found["bill"]) == ["A bill."]
-    first = found["Bill"][1]
-    assert (first.start, first.stop) == (1, 5)
+    assert found["Bill"][1][1] == (1, 5)
 
 
 def test_longer_words_go_before_shorter_ones_that_they_hold(tmp_path):
@@ -109,9 +108,9 @@ def test_longer_words_go_before_shorter_ones_that_they_hold(tmp_path):
 )
 def test_windows(tmp_path, word, window, expected):
     path = corpus(tmp_path, "One two three four, five six seven eight nine.")
-    [context] = draw_contexts(path, [word], window=window)[word]
-    assert context.text == expected
-    assert context.text[context.start : context.stop] == word
+    [(text, (start, stop))] = draw_contexts(path, [word], window=window)[word]
+    assert text == expected
+    assert text[start:stop] == word
 
 
 @given(
@@ -126,10 +125,10 @@ def test_windows(tmp_path, word, window, expected):
 def test_a_window_is_a_piece_of_the_sentence_with_the_word_in_it(tmp_path, words, marks, at, window):
     words[at % len(words)] = "nurse"
     sentence = "".join(word + mark for word, mark in zip(words, marks, strict=False)).strip()
-    [context] = draw_contexts(corpus(tmp_path, sentence), ["nurse"], window=window)["nurse"]
-    assert context.text in sentence
-    assert context.text[context.start : context.stop] == "nurse"
-    kept = [word.strip(",()") for word in context.text.split()]
+    [(text, (start, stop))] = draw_contexts(corpus(tmp_path, sentence), ["nurse"], window=window)["nurse"]
+    assert text in sentence
+    assert text[start:stop] == "nurse"
+    kept = [word.strip(",()") for word in text.split()]
     assert len([word for word in kept if word and word != "--"]) == min(window, len(words))
 
 
@@ -185,10 +184,10 @@ def plain_contexts(model, path, words):
     """Return the vectors of each word in its contexts, one forward pass a context."""
     found = {}
     for word, contexts in draw_contexts(path, words).items():
-        for context in contexts:
-            encoded = model.backend.tokenizer(context.text, return_tensors="pt", return_offsets_mapping=True)
+        for text, (start, stop) in contexts:
+            encoded = model.backend.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
             offsets = encoded.pop("offset_mapping")[0].tolist()
-            own = [i for i, (a, b) in enumerate(offsets) if a < context.stop and b > context.start and b > a]
+            own = [i for i, (a, b) in enumerate(offsets) if a < stop and b > start and b > a]
             encoded.pop("token_type_ids", None)
             with torch.no_grad():
                 states = model.backend.network.base_model(**encoded).last_hidden_state
