@@ -8,7 +8,7 @@ Thousands of cases without names are units in blocks of consecutive cases.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.distances import Distances, independence, separation, sufficiency
+from pytest_genderbias.statistics.distances import MEASURES, distance_figure
 from pytest_genderbias.statistics.gap_rms import UnitGaps, gaps_and_variances, rms_of_gaps, unit_gaps
 from pytest_genderbias.statistics.inference.intervals import Columns, FloatArray, IntArray, Labels, Parameters
 
@@ -35,13 +35,6 @@ def block_of(names: Iterable[str]) -> NDArray[np.int64]:
 
 
 GapFigure = Literal["sum", "rms", "pearson", "slope"]
-DistanceFigure = Literal["sum", "gap"]
-#: The distances, by name.
-MEASURES: Mapping[str, Callable[[ArrayLike], Distances]] = {
-    "independence": independence,
-    "separation": separation,
-    "sufficiency": sufficiency,
-}
 _BETWEEN = "\x1f"  #: A separator that occurs in no label.
 _FLAT = 1e-20  #: A smaller variance is rounding error, since gaps and shares are at most 1.
 
@@ -152,24 +145,6 @@ def _line(x: FloatArray, y: FloatArray, used: NDArray[np.bool_], figure: GapFigu
     return np.where(enough, np.clip(xy / np.sqrt(np.where(enough, xx * yy, 1.0)), -1.0, 1.0), np.nan)
 
 
-def distance_figure(distances: Distances, figure: DistanceFigure) -> FloatArray:
-    """Return the ``sum`` of all distances, or the ``gap``, the sum over classes of absolute differences, for many
-    tables at once.
-
-    Returns:
-        Shape (...) for distances of shape (..., 2, C); NaN where a group has no cases (sum), or no class has both
-        (gap).
-
-    >>> distance_figure(Distances(np.array([[0.5, 0.0], [0.25, 0.0]]), np.array([[True, False], [True, True]])), "gap")
-    array(0.25)
-    """
-    values, filled = distances.values, distances.filled
-    if figure == "sum":
-        return np.where(filled.any(axis=-1).all(axis=-1), values.sum(axis=(-2, -1)), np.nan)
-    apart = np.abs(values[..., 0, :] - values[..., 1, :]).sum(axis=-1)
-    return np.where(filled.all(axis=-2).any(axis=-1), apart, np.nan)
-
-
 def gap_columns(classes: Labels) -> tuple[str, ...]:
     """Return the names of hits and trials by group and class for :func:`gap_of_columns`, four per class."""
     return tuple(_BETWEEN.join((what, group, name)) for what in "ht" for group in "01" for name in classes.tolist())
@@ -238,7 +213,8 @@ def cell_columns(
 
 
 def distance_of_columns(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
-    """Return a :func:`distance_figure` of totals of named cells of tables: shape (..., K) to (...).
+    """Return a :func:`~pytest_genderbias.statistics.distances.distance_figure` of totals of named cells of tables:
+    shape (..., K) to (...).
 
     Args:
         totals: persons in each cell, shape (..., K).

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.block_tables import BlockTables, DistanceFigure, GapFigure, cell_columns, gap_columns
+from pytest_genderbias.statistics.block_tables import BlockTables, GapFigure, cell_columns, gap_columns
 from pytest_genderbias.statistics.contingency import SIZE, fill_column
 from pytest_genderbias.statistics.correlation import product_sums
+from pytest_genderbias.statistics.distances import DistanceFigure
 from pytest_genderbias.statistics.gap_rms import paired_columns
 from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials, hits_and_trials_of
 from pytest_genderbias.statistics.inference.intervals import Labels

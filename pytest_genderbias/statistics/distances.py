@@ -3,38 +3,21 @@ A.4.1).
 
 r is the predicted class, y the gold class, z the group. All functions take tables from
 :func:`~.group_gaps.confusion_tables`: cases by group, gold class and prediction, shape (..., G, K, R), for any number
-of groups. Tables from :func:`probability_tables` make r the probabilities of the outputs.
+of groups. Tables from :func:`probability_tables` make r the probabilities of the outputs. A cell without cases has no
+distance, but NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.intervals import FloatArray
-
-
-@dataclass(frozen=True)
-class Distances:
-    """The distance of each group and class.
-
-    ``values``: 0 or more, shape (..., G, C); 0 for a cell without cases. ``filled``: whether a cell has cases, same
-    shape. The C classes are the gold classes for separation, the predicted classes for sufficiency, and a single one
-    for independence.
-    """
-
-    values: FloatArray
-    filled: NDArray[np.bool_]
-
-    @property
-    def empty(self) -> int:
-        """Number of cells without cases, which have no distance."""
-        return int((~self.filled).sum())
 
 
 def kl_divergence(p: ArrayLike, q: ArrayLike) -> FloatArray:
@@ -78,7 +61,7 @@ def index_wasserstein(p: ArrayLike, q: ArrayLike) -> FloatArray:
     return np.asarray(np.abs(apart).sum(axis=-1), dtype=np.float64)
 
 
-def independence(tables: ArrayLike) -> Distances:
+def independence(tables: ArrayLike) -> FloatArray:
     """Return KL( P(r | z) || P(r) ) for each group, in nats, shape (..., G, 1); away from 0 is worse.
 
     Raises:
@@ -87,14 +70,14 @@ def independence(tables: ArrayLike) -> Distances:
     Example:
         Women get class 0, as many men class 1: each is ln 2 from one half each.
 
-        >>> independence([[[2, 0]], [[0, 2]]]).values.round(6).tolist()
+        >>> independence([[[2, 0]], [[0, 2]]]).round(6).tolist()
         [[0.693147], [0.693147]]
     """
     predicted = _counts(tables).sum(axis=-2, keepdims=True)
     return _compare(predicted, kl_divergence)
 
 
-def separation(tables: ArrayLike) -> Distances:
+def separation(tables: ArrayLike) -> FloatArray:
     """Return KL( P(r | y, z) || P(r | y) ) for each group and gold class, in nats, shape (..., G, K); away from 0 is
     worse.
 
@@ -105,14 +88,13 @@ def separation(tables: ArrayLike) -> Distances:
         In class 0 women are recognised and as many men are not; class 1 has only one woman, so she is the overall
         distribution.
 
-        >>> distances = separation([[[2, 0], [0, 1]], [[0, 2], [0, 0]]])
-        >>> distances.values.round(6).tolist(), distances.empty
-        ([[0.693147, 0.0], [0.693147, 0.0]], 1)
+        >>> separation([[[2, 0], [0, 1]], [[0, 2], [0, 0]]]).round(6).tolist()
+        [[0.693147, 0.0], [0.693147, nan]]
     """
     return _compare(_counts(tables), kl_divergence)
 
 
-def sufficiency(tables: ArrayLike) -> Distances:
+def sufficiency(tables: ArrayLike) -> FloatArray:
     """Return the Wasserstein distance of P(y | r, z) and P(y | r) for each group and predicted class, shape (..., G,
     R).
 
@@ -126,52 +108,57 @@ def sufficiency(tables: ArrayLike) -> Distances:
         Of the cases predicted as class 0, the woman is of class 0, the man of class 1: each is half a step from the
             overall one.
 
-        >>> sufficiency([[[1, 0], [0, 0]], [[0, 0], [1, 0]]]).values.tolist()
-        [[0.5, 0.0], [0.5, 0.0]]
+        >>> sufficiency([[[1, 0], [0, 0]], [[0, 0], [1, 0]]]).tolist()
+        [[0.5, nan], [0.5, nan]]
     """
     return _compare(np.swapaxes(_counts(tables), -1, -2), index_wasserstein)
 
 
-def distance_sum(distances: Distances) -> float:
-    """Return the sum of all distances: 0 or more, higher is worse, 0 is neutral (orgad2022, section 3).
-
-    Empty cells add nothing; ``distances.empty`` counts them. The distances are those of one table, shape (G, C).
-
-    Raises:
-        UndefinedError: a group has no cases; with two groups, the sum would always be neutral.
-
-    Example:
-        Women get class 0, as many men class 1: each is ln 2 from the overall distribution.
-
-        >>> round(distance_sum(independence([[[2, 0]], [[0, 2]]])), 6)
-        1.386294
-    """
-    if not distances.filled.any(axis=-1).all():
-        raise UndefinedError("a group has no cases to compare")
-    return float(distances.values.sum())
+#: The distances, by name.
+MEASURES: Mapping[str, Callable[[ArrayLike], FloatArray]] = {
+    "independence": independence,
+    "separation": separation,
+    "sufficiency": sufficiency,
+}
+DistanceFigure = Literal["sum", "gap"]
 
 
-def distance_gap(distances: Distances) -> float:
-    """Return the sum over classes of \\|distance of the first group - distance of the second\\|.
+def distance_figure(distances: ArrayLike, figure: DistanceFigure) -> FloatArray:
+    """Return the sum of all distances, or that of the differences between two groups, for many tables at once.
 
-    For separation and sufficiency, this is the value of orgad2022's reference code, called a gap in its tables: 0 or
-    more, higher is worse, 0 is neutral. A class without cases of one group adds nothing: the other group is the overall
+    ``sum`` (orgad2022, section 3): 0 or more, higher is worse, 0 is neutral. Cells without cases add nothing. With two
+    groups of which one has no cases, the sum would always be neutral.
+
+    ``gap``: the sum over classes of \\|distance of the first group - distance of the second\\|, for separation and
+    sufficiency the value of orgad2022's reference code, called a gap in its tables: 0 or more, higher is worse, 0 is
+    neutral. A class without cases of one group adds the distance of the other, which is 0: this group is the overall
     distribution.
 
-    Raises:
-        UndefinedError: no class has cases of both groups.
+    Args:
+        distances: shape (..., G, C), NaN for a cell without cases; two groups for ``gap``.
+        figure: which of them.
+
+    Returns:
+        Shape (...); NaN where a group has no cases (``sum``), or no class has cases of both groups (``gap``).
 
     Example:
-        Class 0 has three women and one man, and only he is not recognised. Overall (3/4, 1/4), so ln 4/3 against ln 4.
+        Women get class 0, as many men class 1: each is ln 2 from the overall distribution. Class 0 has three women and
+        one man, and only he is not recognised: overall (3/4, 1/4), so ln 4/3 against ln 4.
 
-        >>> round(distance_gap(separation([[[3, 0]], [[0, 1]]])), 6)
+        >>> round(float(distance_figure(independence([[[2, 0]], [[0, 2]]]), "sum")), 6)
+        1.386294
+        >>> round(float(distance_figure(separation([[[3, 0]], [[0, 1]]]), "gap")), 6)
         1.098612
     """
-    if distances.values.ndim != 2 or len(distances.values) != 2:
-        raise ValueError(f"expected distances of two groups, shape (2, C), got shape {distances.values.shape}")
-    if not distances.filled.all(axis=0).any():
-        raise UndefinedError("no class has cases of both groups to compare")
-    return float(np.abs(distances.values[0] - distances.values[1]).sum())
+    values = np.asarray(distances, dtype=np.float64)
+    filled = ~np.isnan(values)
+    values = np.where(filled, values, 0.0)
+    if figure == "sum":
+        return np.where(filled.any(axis=-1).all(axis=-1), values.sum(axis=(-2, -1)), np.nan)
+    if values.shape[-2] != 2:
+        raise ValueError(f"expected distances of two groups, shape (..., 2, C), got shape {values.shape}")
+    apart = np.abs(values[..., 0, :] - values[..., 1, :]).sum(axis=-1)
+    return np.where(filled.all(axis=-2).any(axis=-1), apart, np.nan)
 
 
 def _counts(tables: ArrayLike) -> FloatArray:
@@ -181,12 +168,11 @@ def _counts(tables: ArrayLike) -> FloatArray:
     return counts
 
 
-def _compare(counts: FloatArray, distance: Callable[[FloatArray, FloatArray], FloatArray]) -> Distances:
+def _compare(counts: FloatArray, distance: Callable[[FloatArray, FloatArray], FloatArray]) -> FloatArray:
     """Compare each group's distribution along the last axis with the overall one. ``counts``: shape (..., G, C, R)."""
     overall = counts.sum(axis=-3, keepdims=True)
-    filled = np.asarray(counts.any(axis=-1), dtype=np.bool_)
     values = distance(_shares(counts), _shares(overall))
-    return Distances(np.where(filled, values, 0.0), filled)
+    return np.where(counts.any(axis=-1), values, np.nan)
 
 
 def _shares(counts: FloatArray) -> FloatArray:

@@ -17,8 +17,9 @@ from pytest_genderbias.datasets.mentions import words_of
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.statistics import coreference_scores, count_sums, group_gaps
-from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, gap_figure
+from pytest_genderbias.statistics.block_tables import gap_figure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
+from pytest_genderbias.statistics.distances import MEASURES, DistanceFigure
 from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import exchanged

@@ -4,13 +4,14 @@ and A.4.1).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, distance_figure
-from pytest_genderbias.statistics.distances import Distances, distance_gap, distance_sum
+from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics.distances import MEASURES, DistanceFigure, distance_figure
 from pytest_genderbias.suites.family import Option, one_of
 from pytest_genderbias.suites.statistic import SIZE, Drawn, FamilyStatistic, FloatArray, MakeSums
 from pytest_genderbias.suites.summary import Summary
@@ -33,7 +34,11 @@ _MEANINGS = {
     "sufficiency": "Wasserstein distance of gold classes given prediction and group from those given prediction",
 }
 _WITHOUT_CHANCE = {"separation": "tpr_gap_rms", "sufficiency": "precision_gap_rms"}
-_SUMMARIES: Mapping[DistanceFigure, Callable[[Distances], float]] = {"sum": distance_sum, "gap": distance_gap}
+#: Why a figure has no value.
+_LACKING: Mapping[DistanceFigure, str] = {
+    "sum": "a group has no cases to compare",
+    "gap": "no class has cases of both groups to compare",
+}
 _FIGURES: tuple[tuple[str, DistanceFigure], ...] = (
     ("independence", "sum"),
     ("separation", "sum"),
@@ -82,7 +87,10 @@ def take_distances(figures: Summary, tables: Mapping[str, ArrayLike], no_interva
 
 
 def _value(measure: str, figure: DistanceFigure, tables: ArrayLike) -> float:
-    return _SUMMARIES[figure](MEASURES[measure](tables))
+    value = float(distance_figure(MEASURES[measure](tables), figure))
+    if math.isnan(value):
+        raise UndefinedError(_LACKING[figure])
+    return value
 
 
 def shuffled_distances(tables: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:
