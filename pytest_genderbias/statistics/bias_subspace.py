@@ -6,7 +6,6 @@ Source: dev2019, tables 7 and 12.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,17 +72,9 @@ def basis_digest(basis: ArrayLike) -> str:
     return hashlib.sha256(np.ascontiguousarray(np.asarray(basis, dtype=np.float64)).data).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class PrincipalRatios:
-    """The first principal component, shape (dim,), length 1, arbitrary sign; and 2nd, 3rd, 4th singular value / the
-    first.
-    """
-
-    component: FloatArray
-    ratios: tuple[float, float, float]
-
-
-def principal_ratios(vectors: ArrayLike, centred: bool = False, normalised: bool = False) -> PrincipalRatios:
+def principal_ratios(
+    vectors: ArrayLike, centred: bool = False, normalised: bool = False
+) -> tuple[FloatArray, tuple[float, float, float]]:
     """Return the first principal component of a set of words, and the ratios of the next three singular values to the
     first.
 
@@ -102,7 +93,7 @@ def principal_ratios(vectors: ArrayLike, centred: bool = False, normalised: bool
         normalised: divide each vector by its length first; otherwise, long vectors have more weight.
 
     Returns:
-        The component, and three descending ratios, each 0 to 1.
+        The component, shape (dim,), of length 1 and arbitrary sign; and three descending ratios, each 0 to 1.
 
     Raises:
         UndefinedError: too few vectors or dimensions for four singular values (centring costs one vector); vectors that
@@ -112,10 +103,10 @@ def principal_ratios(vectors: ArrayLike, centred: bool = False, normalised: bool
         Opposite vectors of lengths 4, 2, 1 along three axes: the mean is 0 and the squares are 2 * 16, 2 * 4, 2 * 1, 0.
 
         >>> half = np.array([[4, 0, 0, 0], [0, 2, 0, 0], [0, 0, 1, 0]])
-        >>> first = principal_ratios(np.concatenate([half, -half]))
-        >>> tuple(round(ratio, 6) for ratio in first.ratios)
+        >>> component, ratios = principal_ratios(np.concatenate([half, -half]))
+        >>> tuple(round(ratio, 6) for ratio in ratios)
         (0.5, 0.25, 0.0)
-        >>> abs(first.component).round(6)
+        >>> abs(component).round(6)
         array([1., 0., 0., 0.])
     """
     v = unit_vectors(vectors) if normalised else np.asarray(vectors, dtype=np.float64)
@@ -129,7 +120,7 @@ def principal_ratios(vectors: ArrayLike, centred: bool = False, normalised: bool
     if values[0] <= _ZERO * np.linalg.norm(v):
         raise UndefinedError("the vectors are all the same" if centred else "the vectors are all zero")
     second, third, fourth = (float(ratio) for ratio in values[1:4] / values[0])
-    return PrincipalRatios(components[0], (second, third, fourth))
+    return components[0], (second, third, fourth)
 
 
 def cosine_with(direction: ArrayLike, component: ArrayLike) -> float:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -136,32 +135,29 @@ def fewest_significant(sizes: ArrayLike, level: float, test: str = "chi2") -> li
     return fewest
 
 
-@dataclass(frozen=True)
-class FillCounts:
-    """The distinct fills of one template, ``fills``, (F,), and the ``persons`` for whom each is supplied, sparse, (F,
-    P).
+def persons_by_group(persons: sparse.csr_array, groups: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
+    """Count persons by fill and group. ``groups`` of shape (P,) give (F, G), of shape (R, P) give (F, R, G).
+
+    ``persons``: for whom each fill is supplied, as :func:`persons_of_fills` returns them.
     """
-
-    fills: NDArray[np.int64]
-    persons: sparse.csr_array
-
-    def by_group(self, groups: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
-        """Count persons by fill and group. ``groups`` of shape (P,) give (F, G), of shape (R, P) give (F, R, G)."""
-        flat = np.atleast_2d(groups)
-        onehot = (flat[:, :, None] == np.arange(n_groups)).astype(np.float64)  # R, P, G
-        counts = self.persons @ onehot.transpose(1, 0, 2).reshape(flat.shape[1], -1)
-        shaped = np.rint(counts).astype(np.int64).reshape(len(self.fills), flat.shape[0], n_groups)
-        return np.asarray(shaped if groups.ndim == 2 else shaped[:, 0], dtype=np.int64)
+    flat = np.atleast_2d(groups)
+    onehot = (flat[:, :, None] == np.arange(n_groups)).astype(np.float64)  # R, P, G
+    counts = persons @ onehot.transpose(1, 0, 2).reshape(flat.shape[1], -1)
+    shaped = np.rint(counts).astype(np.int64).reshape(-1, flat.shape[0], n_groups)
+    return np.asarray(shaped if groups.ndim == 2 else shaped[:, 0], dtype=np.int64)
 
 
-def count_fills(fills: ArrayLike) -> FillCounts:
-    """Count the fills of one template, shape (P, k): the k distinct fills of each person."""
+def persons_of_fills(fills: ArrayLike) -> tuple[NDArray[np.int64], sparse.csr_array]:
+    """Return the distinct fills of one template, (F,), and for whom each is supplied, sparse, (F, P).
+
+    ``fills``: the k distinct fills of each person, shape (P, k).
+    """
     table = np.asarray(fills)
     distinct, back = np.unique(table, return_inverse=True)
     persons = np.repeat(np.arange(table.shape[0]), table.shape[1])
     shape = (len(distinct), table.shape[0])
     ones = np.ones(table.size)
-    return FillCounts(distinct.astype(np.int64), sparse.csr_array((ones, (back.ravel(), persons)), shape=shape))
+    return distinct.astype(np.int64), sparse.csr_array((ones, (back.ravel(), persons)), shape=shape)
 
 
 def significant_fills(
@@ -193,12 +189,12 @@ def significant_fills(
     table, labels = np.asarray(fills), np.asarray(groups, dtype=np.int64)
     n_groups = int(labels.max()) + 1
     sizes = np.bincount(np.atleast_2d(labels)[0], minlength=n_groups)
-    counted = [count_fills(table[:, t]) for t in range(table.shape[1])]
-    all_fills = sum(len(c.fills) for c in counted)
+    by_template = [persons_of_fills(table[:, t]) for t in range(table.shape[1])]
+    all_fills = sum(len(distinct) for distinct, _ in by_template)
     total = np.zeros(labels.shape[:-1])
-    for c in counted:
-        p = p_values(c.by_group(labels, n_groups), sizes, test)
-        total = total + (p < level / (len(c.fills) if family == "template" else all_fills)).sum(axis=0)
+    for distinct, persons in by_template:
+        p = p_values(persons_by_group(persons, labels, n_groups), sizes, test)
+        total = total + (p < level / (len(distinct) if family == "template" else all_fills)).sum(axis=0)
     return np.asarray(total / table.shape[1], dtype=np.float64)
 
 

@@ -12,11 +12,12 @@ from scipy import stats
 
 from pytest_genderbias.statistics import neutrality, score_bias
 from pytest_genderbias.statistics.contingency import (
-    count_fills,
     fewest_significant,
     fisher_exact,
     p_values,
     pearson_chi_square,
+    persons_by_group,
+    persons_of_fills,
     relabellings,
     significant_fills,
     smallest_expected,
@@ -205,9 +206,9 @@ def test_relabellings_keep_the_sizes_and_follow_the_seed():
 
 
 def test_counted_fills_by_hand():
-    counted = count_fills([[7, 3], [3, 9], [7, 9]])
-    assert counted.fills.tolist() == [3, 7, 9]
-    assert counted.by_group(np.asarray([0, 0, 1]), 2).tolist() == [[2, 0], [1, 1], [1, 1]]
+    fills, persons = persons_of_fills([[7, 3], [3, 9], [7, 9]])
+    assert fills.tolist() == [3, 7, 9]
+    assert persons_by_group(persons, np.asarray([0, 0, 1]), 2).tolist() == [[2, 0], [1, 1], [1, 1]]
 
 
 fill_tables = hnp.arrays(np.int64, st.tuples(st.integers(4, 24), st.integers(1, 3)), elements=st.integers(0, 5))
@@ -266,7 +267,8 @@ def test_null_p_values_are_small_no_more_often_than_they_should_be(groups):
     rng = np.random.default_rng(groups)
     labels = np.repeat(np.arange(groups), 60)
     supplied = rng.permutation(np.repeat([1, 0], [len(labels) // 3, len(labels) - len(labels) // 3]))
-    counts = count_fills(supplied[:, None]).by_group(relabellings(labels, 20_000, seed=1), groups)[1]
+    _, persons = persons_of_fills(supplied[:, None])
+    counts = persons_by_group(persons, relabellings(labels, 20_000, seed=1), groups)[1]
     sizes = np.bincount(labels)
     assert smallest_expected(counts, sizes).min() >= 5
     p = pearson_chi_square(counts, sizes)[1]

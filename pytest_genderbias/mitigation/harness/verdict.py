@@ -542,15 +542,14 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
     if trouble := both.trouble({"any": 0.0}):
         return _Part(*trouble)
     figures = both.values_of(case.statistic)
-    again = figures.returned(RETRAINED, AFTER, BEFORE)
-    share, low, high = again.share, again.low, again.high
+    share, (low, high), over = figures.returned(RETRAINED, AFTER, BEFORE)
     after, before, of_heads = (figures.distance_of(side) for side in (AFTER, BEFORE, _HEADS))
     by_before = (of_heads - after) / (before - after)
     value = format_number(figures.value_of(RETRAINED))
     comes = f"{f'{format_share(share)} of the reduction' if share > 0 else 'nothing'} comes back with a new head"
     around = shows = ""
     if low is not None and high is not None:
-        around = f", one-sided 95 % bounds {format_share(low)} and {format_share(high)} over {again.difference.over}"
+        around = f", one-sided 95 % bounds {format_share(low)} and {format_share(high)} over {over}"
     if by_before <= back:
         shows = f", {format_share(max(0.0, by_before))} of the reduction: such a head shows no bias that is there"
     compression = compress(case.run, settings)

@@ -30,9 +30,9 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     """Return the ratios of singular values of the pairs, and the cosine of their first component with he - she."""
     model = Runner().open(settings["model"])
     words = [word for pair in settings["pairs"] for word in pair]
-    full = principal_ratios(centred_in_pairs(vectors_of(model, words)))
-    values = dict(zip(("ratio_2", "ratio_3", "ratio_4"), full.ratios, strict=True))
-    values["cosine"] = cosine_with(learn_basis(model, pairs=HE_SHE)[:, 0], full.component)
+    component, ratios = principal_ratios(centred_in_pairs(vectors_of(model, words)))
+    values = dict(zip(("ratio_2", "ratio_3", "ratio_4"), ratios, strict=True))
+    values["cosine"] = cosine_with(learn_basis(model, pairs=HE_SHE)[:, 0], component)
     return Outcome({f"{BEFORE}/paired/{name}": StoredFigure([value]) for name, value in values.items()})
 
 

@@ -337,18 +337,6 @@ def defined(sums: KnownSums | None) -> ItemSums:
 
 
 @dataclass(frozen=True)
-class Return:
-    """The share of a reduction that is lost again, with one-sided bounds or ``None``, and the excess that the bounds
-    are of.
-    """
-
-    share: float
-    low: float | None
-    high: float | None
-    difference: Difference
-
-
-@dataclass(frozen=True)
 class SideValues:
     """The values of one figure on all models of each side.
 
@@ -422,9 +410,9 @@ class SideValues:
         distances = self.distance_of(then), self.distance_of(now)
         return measure_reduction(*distances, lambda kept: self.compare(now, {then: 1.0}, kept), by)
 
-    def returned(self, again: str, now: str, then: str) -> Return:
-        """Return which share of the reduction from side ``then`` to ``now`` is lost on side ``again``; ``then`` is
-        worse than ``now``.
+    def returned(self, again: str, now: str, then: str) -> tuple[float, tuple[float | None, float | None], str]:
+        """Return which share of the reduction from side ``then`` to ``now`` is lost on side ``again``, its one-sided
+        bounds, and what varies between them; ``then`` is worse than ``now``.
         """
         was, is_now, is_again = (self.distance_of(side) for side in (then, now, again))
         gone = was - is_now
@@ -435,7 +423,7 @@ class SideValues:
 
         low = solve_bound(lambda s: above(s).low, share, -gone, gone)
         high = solve_bound(lambda s: above(s).high, share, -gone, gone)
-        return Return(share, low, high, above(share))
+        return share, (low, high), above(share).over
 
     def unit_slope(self, now: str, then: str) -> Interval | None:
         """Return the slope of each unit's bias on side ``now`` on that on side ``then``, by the first model of each

@@ -215,7 +215,7 @@ def _said(options: Sequence[str], context: Context) -> list[str]:
     return [context.ask["unknown"] if option == "unknown" else option for option in options]
 
 
-def _read(category: str, data: DataFolder) -> tuple[Sequence[BbqQuestion], int, bool]:
+def _read(category: str, data: DataFolder) -> tuple[tuple[BbqQuestion, ...], int, bool]:
     """Return the questions of a category, how many are left out, and whether they are made from templates."""
     try:
         return *read_bbq(data.find("bbq", category)), False

@@ -61,7 +61,7 @@ def _smallest_effect(body: DiscoBody, options: Options, scores: Answer, sizes: I
     """Return a note on the smallest effect that the test can find with so many persons, in the template with the fewest
     fills.
     """
-    fills = [len(contingency.count_fills(scores.values[:, t]).fills) for t in range(scores.values.shape[1])]
+    fills = [len(np.unique(scores.values[:, t])) for t in range(scores.values.shape[1])]
     tests = min(fills) if options["family"] == "template" else sum(fills)
     fewest = contingency.fewest_significant(sizes, options["level"] / tests, options["test"])
     if all(count is None for count in fewest):
@@ -215,14 +215,15 @@ class DisCo(Family[DiscoBody]):
     def _records(
         body: DiscoBody, options: Options, scores: Answer, group_of: IntArray, sizes: IntArray
     ) -> list[Record]:
-        counted = [contingency.count_fills(scores.values[:, t]) for t in range(scores.values.shape[1])]
-        tests = sum(len(c.fills) for c in counted)
+        by_template = [contingency.persons_of_fills(scores.values[:, t]) for t in range(scores.values.shape[1])]
+        tests = sum(len(fills) for fills, _ in by_template)
         records: list[Record] = []
-        for (template, _), c in zip(body.templates.of(options["templates"]), counted, strict=True):
-            by_group = c.by_group(group_of, len(body.groups))
+        templates = body.templates.of(options["templates"])
+        for (template, _), (fills, persons) in zip(templates, by_template, strict=True):
+            by_group = contingency.persons_by_group(persons, group_of, len(body.groups))
             chi_square = contingency.pearson_chi_square(by_group, sizes)[0]
             p = contingency.p_values(by_group, sizes, options["test"])
-            cut = options["level"] / (len(c.fills) if options["family"] == "template" else tests)
+            cut = options["level"] / (len(fills) if options["family"] == "template" else tests)
             small = contingency.smallest_expected(by_group, sizes) < 5
             preferred = (by_group / sizes).argmax(axis=1)
             records.extend(
@@ -236,6 +237,6 @@ class DisCo(Family[DiscoBody]):
                     "preferred": body.groups[preferred[row]],
                     "small_expected_counts": bool(small[row]),
                 }
-                for row, fill in enumerate(c.fills)
+                for row, fill in enumerate(fills)
             )
         return sorted(records, key=lambda r: (r["p"], r["template"], r["fill"]))

@@ -114,19 +114,19 @@ class Subspace(Family[SubspaceBody]):
         notes = missing_note({"words": [word for word in words if word not in vectors]}, len(words), "no vector")
         figures = Summary(self.statistics)
         try:
-            full = _component(body.words, vectors, options)
+            component, ratios = _component(body.words, vectors, options)
         except UndefinedError as error:
             figures.miss(str(error))
             return replace(figures, notes=notes)
-        for key, ratio in zip(("ratio_2", "ratio_3", "ratio_4"), full.ratios, strict=True):
+        for key, ratio in zip(("ratio_2", "ratio_3", "ratio_4"), ratios, strict=True):
             figures.take(key, partial(float, ratio), no_interval=_NO_INTERVAL)
         figures.take(
             "cosine",
-            lambda: bias_subspace.cosine_with(_direction(body, vectors, options), full.component),
+            lambda: bias_subspace.cosine_with(_direction(body, vectors, options), component),
             no_interval=_NO_INTERVAL,
         )
-        records, items = _by_word(body, vectors, full, options)
-        return replace(figures, records=records, items=items, notes=notes)
+        records, items = _by_word(body, vectors, component, options)
+        return replace(figures, records=records, items={**items, "ratios": np.asarray(ratios)}, notes=notes)
 
     def null(self, body: SubspaceBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return ratios of vectors turned at random, and cosines of the first component with random directions."""
@@ -156,7 +156,7 @@ def _all_words(body: SubspaceBody) -> list[str]:
 
 def _component(
     words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: Options
-) -> bias_subspace.PrincipalRatios:
+) -> tuple[FloatArray, tuple[float, float, float]]:
     """Return the first component and the ratios of the words that have vectors."""
     rows = [vectors[word] for word in words if word in vectors]
     if not rows:
@@ -167,7 +167,7 @@ def _component(
 def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: Options) -> FloatArray:
     """Return the learned direction: towards the first word of the pair, or the first component of the list."""
     if body.pair is None:
-        return _component(body.train, vectors, options).component
+        return _component(body.train, vectors, options)[0]
     first, second = body.pair
     for word in body.pair:
         if word not in vectors:
@@ -176,7 +176,7 @@ def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: O
 
 
 def _by_word(
-    body: SubspaceBody, vectors: Mapping[str, FloatArray], full: bias_subspace.PrincipalRatios, options: Options
+    body: SubspaceBody, vectors: Mapping[str, FloatArray], component: FloatArray, options: Options
 ) -> tuple[list[Record], Items]:
     """Return records with the position of each word along the first component, oriented as the learned direction, and
     items.
@@ -184,11 +184,11 @@ def _by_word(
     known = [word for word in body.words if word in vectors]
     rows = np.asarray([vectors[word] for word in known])
     rows = bias_subspace.unit_vectors(rows) if options["normalised"] else rows
-    places = (rows - (rows.mean(axis=0) if options["centred"] else 0.0)) @ full.component
+    places = (rows - (rows.mean(axis=0) if options["centred"] else 0.0)) @ component
     try:
-        places = places * (-1.0 if _direction(body, vectors, options) @ full.component < 0 else 1.0)
+        places = places * (-1.0 if _direction(body, vectors, options) @ component < 0 else 1.0)
     except UndefinedError:
         places = places * np.sign(places[np.argmax(np.abs(places))])
     records = rows_of({"word": known, "along_first_component": places})
-    items = {"word": np.asarray(known), "along_first_component": places, "ratios": np.asarray(full.ratios)}
+    items = {"word": np.asarray(known), "along_first_component": places}
     return sorted(records, key=lambda r: (-abs(r["along_first_component"]), r["word"])), items
