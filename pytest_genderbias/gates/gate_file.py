@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.gates.limits import Limit, check_breakable
@@ -90,14 +90,6 @@ class GateEntry(Evidence):
     models: Names | None = None
     ability: Ability = None
     optional: bool = False
-
-
-class Subject(NamedTuple):
-    """Subject of an entry: a statistic of a suite, and settings of the measurement."""
-
-    suite: Suite
-    statistic: str
-    settings: dict[str, YamlValue]
 
 
 @dataclass(frozen=True)
@@ -265,8 +257,8 @@ def resolve_subject(
     settings: Mapping[str, YamlValue],
     run_settings: Mapping[str, Any],
     load: LoadSuite,
-) -> Subject:
-    """Load the suite that an entry names, and check statistic and settings against it.
+) -> tuple[Suite, str, dict[str, YamlValue]]:
+    """Load the suite that an entry names, and check statistic and settings against it; return all three.
 
     Args:
         at: the entry, for messages.
@@ -297,7 +289,7 @@ def resolve_subject(
             place, where = (settings, key) if isinstance(settings, LocatedMap) else (at, "settings")
             advice = "; leave it out for that of the run" if key in run_settings and key != "seeds" else ""
             raise place.error_at(where, f"{error}{advice}") from None
-    return Subject(suite, statistic or suite.main_statistic, read)
+    return suite, statistic or suite.main_statistic, read
 
 
 def _load(entry: LocatedMap, name: str, load: LoadSuite) -> Suite:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
-from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, resolve_subject
+from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, resolve_subject
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.policy import SHARE, Evidence, share_of
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
@@ -346,7 +346,7 @@ def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None
     grids = entry.grid if isinstance(entry.grid, list) else [entry.grid]
 
     def load_beside(name: str) -> Suite:
-        return resolve_subject(at, name, None, {}, {}, load).suite
+        return resolve_subject(at, name, None, {}, {}, load)[0]
 
     settings = dict(written)
     if ABILITY in settings:
@@ -365,7 +365,7 @@ def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None
 def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, load: LoadSuite) -> DeclaredReduction:
     """Load the suite of a reduction, and check its statistic, settings and budget against it."""
     at = item.at
-    subject = resolve_subject(at, item.suite, item.statistic, item.settings, _RUN_SETTINGS, load)
+    suite, statistic, settings = resolve_subject(at, item.suite, item.statistic, item.settings, _RUN_SETTINGS, load)
     if item.superficial and mitigation.recipe is None:
         raise at.error_at("superficial", "'superficial' trains a new head, which needs a recipe: add a 'recipe'")
     if item.superficial and mitigation.recipe is not None:
@@ -376,10 +376,10 @@ def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, lo
     shares = {figure: share_of(share) for figure, share in written.items()}
     budget = {figure: share for figure, share in shares.items() if share is not None}
     if mitigation.recipe is None:
-        _check_budget(mitigation.written.at if item.budget is None else at, budget, subject)
+        _check_budget(mitigation.written.at if item.budget is None else at, budget, suite, statistic)
     arguments: dict[str, YamlValue] = {
         "by": item.by,
-        "statistic": subject.statistic,
+        "statistic": statistic,
         "budget": budget,
         "superficial": item.superficial,
         "name": item.name,
@@ -387,23 +387,23 @@ def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, lo
     of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.points)}"
     method = mitigation.method
     methods = "+".join(part.name for part in (method.methods if isinstance(method, Together) else (method,)))
-    label = item.name or f"{methods}{of_grid}.{subject.suite.name}"
-    name = f"{label}.{subject.statistic}.by_{item.by:g}"
+    label = item.name or f"{methods}{of_grid}.{suite.name}"
+    name = f"{label}.{statistic}.by_{item.by:g}"
     arguments |= {key: vars(item)[key] for key in ("back", "overshoot") if vars(item)[key] is not None}
-    arguments |= subject.settings
-    return DeclaredReduction(name, mitigation, subject.suite, arguments, item)
+    arguments |= settings
+    return DeclaredReduction(name, mitigation, suite, arguments, item)
 
 
-def _check_budget(at: LocatedMap, budget: Mapping[str, float], subject: Subject) -> None:
+def _check_budget(at: LocatedMap, budget: Mapping[str, float], suite: Suite, statistic: str) -> None:
     """Reject a budget for a figure that neither a recipe evaluates nor the suite measures with a worse direction."""
-    statistics = subject.suite.statistics
-    measured = [name for name, about in statistics.items() if name != subject.statistic and about.direction != "away"]
+    statistics = suite.statistics
+    measured = [name for name, about in statistics.items() if name != statistic and about.direction != "away"]
     for figure in budget:
         if figure not in measured:
             raise at.error_at(
                 "budget",
-                f"budget figure {figure!r} cannot be measured: there is no recipe, and besides {subject.statistic}"
-                f" {subject.suite.name} measures {', '.join(measured) or 'nothing that can be worse'}",
+                f"budget figure {figure!r} cannot be measured: there is no recipe, and besides {statistic}"
+                f" {suite.name} measures {', '.join(measured) or 'nothing that can be worse'}",
             )
 
 
