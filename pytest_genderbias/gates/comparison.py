@@ -9,14 +9,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
 from pytest_genderbias.errors import GateError, UndefinedError
 from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings, different
 from pytest_genderbias.gates.item_file import pack_measured
-from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, make_judgement
+from pytest_genderbias.gates.judgement import (
+    UNDECIDED,
+    BaselineFacts,
+    Comparison,
+    Judgement,
+    LeftOut,
+    Part,
+    make_judgement,
+)
 from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.policy import Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.gates.regression import Pair, Reference, find_regression
@@ -24,12 +31,10 @@ from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, LESS_ABLE, LEVEL, NOT_COMPARABLE, ONE_SIDED, Correction
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
-from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.statistics.inference.intervals import FloatArray, holm, t_quantile
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
 
-SCHEMA = 1  #: of :meth:`Comparison.to_dict` and :meth:`LeftOut.to_dict`
-UNDECIDED, SAME, WITHOUT_VALUE = "undecided", "the same", "no value"
+SAME, WITHOUT_VALUE = "the same", "no value"  #: in the place of the better model
 
 
 def judge_against(
@@ -93,71 +98,6 @@ def _why_not_comparable(measurement: Measurement, reference: Measurement, statis
     reasons = "; ".join(different(measurement, statistic, reference.signature))
     named = reasons.replace(" stored", f" on {reference.model}").replace(" now", f" on {measurement.model}")
     return f"{reference.model} was measured on something else ({named})" if reasons else ""
-
-
-@dataclass(frozen=True)
-class Comparison(Stored):
-    """A statistic of a suite on two models, the same items paired.
-
-    Attributes:
-        suite: name of the suite.
-        statistic: name of the statistic.
-        main: whether it is the main statistic of the suite.
-        first: the model that is compared with.
-        other: the model that is compared.
-        first_value: the value of the first.
-        other_value: the value of the other.
-        worsening: how much worse ``other`` is than ``first``, in units of the statistic; below 0 it is better.
-        low: lower bound of the 95 % interval of the worsening for other items of the same kind (or restarts). Both
-            bounds equal the worsening where the statistic is not made of items; they are exact for the suite's own
-            cases then.
-        high: the upper bound.
-        over: what varies between the bounds.
-        items: number of items in common.
-        moved: how many of them differ.
-        method: how the bounds were made.
-        p: two-sided p value of "neither is better".
-        p_holm: the same, corrected for all main statistics of the table; ``None`` for any other statistic.
-        better: name of the model that is better at 5 %; ``undecided``; ``the same``; or ``no value``.
-    """
-
-    form: ClassVar[int] = SCHEMA
-    called: ClassVar[str] = "comparison"
-
-    suite: str
-    statistic: str
-    main: bool
-    first: str
-    other: str
-    first_value: float | None
-    other_value: float | None
-    worsening: float | None
-    low: float | None = None
-    high: float | None = None
-    over: str = ""
-    items: int = 0
-    moved: int = 0
-    method: str = ""
-    p: float | None = None
-    p_holm: float | None = None
-    better: str = UNDECIDED
-
-    @property
-    def exact(self) -> bool:
-        """Whether the values were compared as they are, for the suite's own cases."""
-        return self.low is not None and self.p is None
-
-
-@dataclass(frozen=True)
-class LeftOut(Stored):
-    """A suite that was not compared on these models, and why."""
-
-    form: ClassVar[int] = SCHEMA
-    called: ClassVar[str] = "suite left out"
-
-    suite: str
-    models: tuple[str, ...]
-    reason: str
 
 
 def compare_models(measurements: Iterable[Measurement], order: Sequence[str]) -> tuple[list[Comparison], list[LeftOut]]:

@@ -1,5 +1,6 @@
 """Judgements: the verdict on one statistic of a measurement, with the paragraphs that explain it, and the figures
-beside the value and its bounds: one class for limits, baselines and reductions each.
+beside the value and its bounds: one class for limits, baselines and reductions each. And the comparison of a statistic
+on two models, which the record of a run holds beside judgements.
 """
 
 from __future__ import annotations
@@ -644,3 +645,73 @@ def _records(measurement: Measurement, moved: Sequence[str]) -> list[Paragraph]:
     else:
         return []
     return [Paragraph("records", title), *(Paragraph("", format_record(record)) for record in records)]
+
+
+# Models beside each other
+
+UNDECIDED = "undecided"  #: in the place of the better model
+
+
+@dataclass(frozen=True)
+class Comparison(Stored):
+    """A statistic of a suite on two models, the same items paired.
+
+    Attributes:
+        suite: name of the suite.
+        statistic: name of the statistic.
+        main: whether it is the main statistic of the suite.
+        first: the model that is compared with.
+        other: the model that is compared.
+        first_value: the value of the first.
+        other_value: the value of the other.
+        worsening: how much worse ``other`` is than ``first``, in units of the statistic; below 0 it is better.
+        low: lower bound of the 95 % interval of the worsening for other items of the same kind (or restarts). Both
+            bounds equal the worsening where the statistic is not made of items; they are exact for the suite's own
+            cases then.
+        high: the upper bound.
+        over: what varies between the bounds.
+        items: number of items in common.
+        moved: how many of them differ.
+        method: how the bounds were made.
+        p: two-sided p value of "neither is better".
+        p_holm: the same, corrected for all main statistics of the table; ``None`` for any other statistic.
+        better: name of the model that is better at 5 %; ``undecided``; ``the same``; or ``no value``.
+    """
+
+    form: ClassVar[int] = 1
+    called: ClassVar[str] = "comparison"
+
+    suite: str
+    statistic: str
+    main: bool
+    first: str
+    other: str
+    first_value: float | None
+    other_value: float | None
+    worsening: float | None
+    low: float | None = None
+    high: float | None = None
+    over: str = ""
+    items: int = 0
+    moved: int = 0
+    method: str = ""
+    p: float | None = None
+    p_holm: float | None = None
+    better: str = UNDECIDED
+
+    @property
+    def exact(self) -> bool:
+        """Whether the values were compared as they are, for the suite's own cases."""
+        return self.low is not None and self.p is None
+
+
+@dataclass(frozen=True)
+class LeftOut(Stored):
+    """A suite that was not compared on these models, and why."""
+
+    form: ClassVar[int] = 1
+    called: ClassVar[str] = "suite left out"
+
+    suite: str
+    models: tuple[str, ...]
+    reason: str

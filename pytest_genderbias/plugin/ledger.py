@@ -60,8 +60,7 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from pytest_genderbias.errors import GateFailure
-    from pytest_genderbias.gates.comparison import Comparison, LeftOut
-    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.plugin.acceptance import Proposals

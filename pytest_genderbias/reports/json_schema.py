@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
-from pytest_genderbias.gates import comparison, judgement
-from pytest_genderbias.gates.comparison import Comparison, LeftOut
+from pytest_genderbias.gates import judgement
 from pytest_genderbias.gates.gate_file import GateEntry
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
 from pytest_genderbias.gates.verdicts import REASONS
 from pytest_genderbias.measurement import measurement
 from pytest_genderbias.measurement.measurement import Measurement
@@ -33,8 +32,8 @@ IDENTIFIER = f"urn:pytest-genderbias:report:{run_report.SCHEMA}"
 _VERSIONS: dict[type, int] = {
     Measurement: measurement.SCHEMA,
     Judgement: judgement.SCHEMA,
-    Comparison: comparison.SCHEMA,
-    LeftOut: comparison.SCHEMA,
+    Comparison: Comparison.form,
+    LeftOut: LeftOut.form,
 }
 _RENAMED: dict[tuple[type, str], str] = {(RunReport, "variances"): "variance"}
 _OPEN = {(Judgement, "facts")}  #: which depend on the kind of gate

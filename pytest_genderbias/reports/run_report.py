@@ -12,8 +12,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
 from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema, read_stored

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_genderbias.gates.comparison import Comparison, LeftOut
-    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
     from pytest_genderbias.gates.verdicts import NotJudged
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance

@@ -14,8 +14,7 @@ from pytest_genderbias.text.columns import together
 from pytest_genderbias.text.printable import counted, format_decimals, format_number, format_share
 
 if TYPE_CHECKING:
-    from pytest_genderbias.gates.comparison import Comparison, LeftOut
-    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
     from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.reports.run_report import RunReport
     from pytest_genderbias.reports.run_results import RunResults

@@ -17,9 +17,9 @@ from support.small_projects import model
 from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates import baseline, comparison, regression
-from pytest_genderbias.gates.comparison import Comparison, LeftOut, _corrected, compare_models, judge_against
+from pytest_genderbias.gates.comparison import _corrected, compare_models, judge_against
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
 from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.policy import Referee, refereed_by
 from pytest_genderbias.gates.regression import _from_to

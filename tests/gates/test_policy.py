@@ -20,8 +20,8 @@ from pytest_genderbias import Baseline, Limit, Measurement, measure
 from pytest_genderbias.errors import DataFileError, GateFailure
 from pytest_genderbias.gates.assertions import settle, settle_all
 from pytest_genderbias.gates.book import entry_of
-from pytest_genderbias.gates.comparison import Comparison, LeftOut, compare_models, judge_against
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.comparison import compare_models, judge_against
+from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.gates.policy import Referee, active_referee, refereed_by
 from pytest_genderbias.gates.verdicts import FAILED, PASSED, REASONS, passes

@@ -13,8 +13,7 @@ import pytest
 from support.gated_reports import RUN, gated_report, judged, regressed
 from support.hand_made import hand_made
 
-from pytest_genderbias.gates.comparison import Comparison
-from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.gates.judgement import AcceptedValue, Comparison
 from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged, Paragraph
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.html.page import render_report

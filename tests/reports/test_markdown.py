@@ -9,8 +9,7 @@ import pytest
 from support.hand_made import hand_made
 from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, settled, without_code
 
-from pytest_genderbias.gates.comparison import Comparison
-from pytest_genderbias.gates.judgement import Judgement, read_facts
+from pytest_genderbias.gates.judgement import Comparison, Judgement, read_facts
 from pytest_genderbias.gates.verdicts import FinishedTest, Paragraph
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.markdown import LARGEST, MARKER, summary_text

@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, LimitFacts, read_facts
+from pytest_genderbias.gates.judgement import AcceptedValue, Comparison, Judgement, LeftOut, LimitFacts, read_facts
 from pytest_genderbias.gates.verdicts import Paragraph
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
 from pytest_genderbias.reports.run_summary import overview
