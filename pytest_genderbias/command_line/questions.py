@@ -14,8 +14,8 @@ from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.reply_questions import (
-    ReplyQuestion,
     TwoWays,
+    batch_row,
     can_think,
     describe_cost,
     reply_questions,
@@ -42,20 +42,21 @@ def carry_out(typed: Typed) -> int:
     if typed.command == "agree":
         return _agree(typed)
     questions = list(_questions(typed))
-    cost = describe_cost([one.message for one in questions], sum(one.samples for one in questions))
+    messages = [message["content"] for one in questions for message in one["messages"]]
+    cost = describe_cost(messages, sum(one["samples"] for one in questions))
     if typed.values["cost"]:
         print(cost)
         return 0
     model = typed.values["batch"]
     for question in questions:
-        row = question.row() if model is None else question.batch_row(model)
+        row = question if model is None else batch_row(question, model)
         print(json.dumps(row, ensure_ascii=False))
     sys.stdout.flush()
     print(f"{cost}; measure the replies with --bias-model=NAME=REPLIES.jsonl", file=sys.stderr)
     return 0
 
 
-def _questions(typed: Typed) -> Iterator[ReplyQuestion]:
+def _questions(typed: Typed) -> Iterator[dict[str, Any]]:
     values = typed.values
     role = Role(TEXT_REPLIES, _SYSTEM, samples=values["samples"])
     data = typed.flags.get("data")

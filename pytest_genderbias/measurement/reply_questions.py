@@ -36,32 +36,6 @@ from pytest_genderbias.text.reply_reading import opened_reasoning
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class ReplyQuestion:
-    """A question: ``id`` by which its replies are found, the message, its options by label, and how many replies are
-    wanted.
-    """
-
-    id: str
-    message: str
-    options: Mapping[str, str]
-    samples: int
-
-    @property
-    def messages(self) -> list[dict[str, str]]:
-        """The question as chat endpoints take it."""
-        return [{"role": "user", "content": self.message}]
-
-    def row(self) -> dict[str, Any]:
-        """Return the row of a file of questions."""
-        return {"id": self.id, "messages": self.messages, "options": dict(self.options), "samples": self.samples}
-
-    def batch_row(self, model: str) -> dict[str, Any]:
-        """Return the row of a batch of an OpenAI-like API."""
-        body = {"model": model, "messages": self.messages, "n": self.samples}
-        return {"custom_id": self.id, "method": "POST", "url": "/v1/chat/completions", "body": body}
-
-
 def describe_cost(messages: Sequence[str], replies: int) -> str:
     """Return what questions cost: their number, that of all replies, and the tokens of all requests, about.
 
@@ -72,8 +46,11 @@ def describe_cost(messages: Sequence[str], replies: int) -> str:
     return f"{len(messages):,} questions, {replies:,} replies, about {tokens:,} tokens in the questions"
 
 
-def reply_questions(plan: Plan, limit: int | None, seed: int) -> Iterator[ReplyQuestion]:
-    """Yield the questions of a suite to a system that answers in text.
+def reply_questions(plan: Plan, limit: int | None, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield the questions of a suite to a system that answers in text, as rows of a file of questions.
+
+    ``id``: by which the replies are found. ``messages``: the question as chat endpoints take it. ``options``: by their
+    label. ``samples``: how many replies are wanted.
 
     Args:
         plan: of the suite, for such a system.
@@ -87,8 +64,14 @@ def reply_questions(plan: Plan, limit: int | None, seed: int) -> Iterator[ReplyQ
         if not isinstance(query, Replies):
             raise NotApplicableError(f"{plan.suite.name} asks for something else than replies in text")
         texts = option_texts(message, query.labels) or query.labels
-        options = dict(zip(query.labels, texts, strict=True))
-        yield ReplyQuestion(query.id_of(number), message, options, query.samples)
+        messages, options = [{"role": "user", "content": message}], dict(zip(query.labels, texts, strict=True))
+        yield {"id": query.id_of(number), "messages": messages, "options": options, "samples": query.samples}
+
+
+def batch_row(question: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """Return a question of :func:`reply_questions` as a row of a batch of an OpenAI-like API."""
+    body = {"model": model, "messages": question["messages"], "n": question["samples"]}
+    return {"custom_id": question["id"], "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
 def wanted_replies(plan: Plan, limit: int | None, seed: int) -> Iterator[Wanted]:
