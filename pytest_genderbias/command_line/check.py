@@ -170,7 +170,8 @@ def _gates(path: Path) -> Iterator[str]:
     if not path.name.endswith(ENDINGS):
         raise SettingError(f"pytest collects gate files by their name, and this is none: call it {path.stem}.bias.yaml")
     for gate in gates:
-        for controls in read_ability(gate.settings.get("ability")).files:
+        setting = read_ability(gate.settings.get("ability"))
+        for controls in () if isinstance(setting, str) else setting:
             read_controls(controls)
     both = [counted(len(gates), "gates")] if gates else []
     both += [counted(len(reductions), "reductions")] if reductions else []

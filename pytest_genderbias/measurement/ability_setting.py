@@ -5,7 +5,6 @@ module imports no numpy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -18,19 +17,9 @@ _WORDS = '"none: REASON" to leave ability unasked, or the path of a YAML file of
 NONE = "none"  #: begins the setting that leaves ability unasked
 
 
-@dataclass(frozen=True)
-class AbilitySetting:
-    """Whether ability is asked, and by which items: of the setting ``ability``.
-
-    ``none``: the reason why it is not asked; ``None`` if it is. ``files``: control items of the user's.
-    """
-
-    none: str | None = None
-    files: tuple[Path, ...] = ()
-
-
-def read_ability(written: object, where: str = "ability") -> AbilitySetting:
-    """Return what the setting ``ability`` means.
+def read_ability(written: object, where: str = "ability") -> str | tuple[Path, ...]:
+    """Return what the setting ``ability`` means: the reason why ability is not asked, or the files of the user's
+    control items, without any the packaged ones alone.
 
     Args:
         written: ``None`` for the packaged control items; ``"none: REASON"`` to ask none; the path of a file of control
@@ -40,19 +29,19 @@ def read_ability(written: object, where: str = "ability") -> AbilitySetting:
     Raises:
         SettingError: it is something else.
 
-    >>> read_ability("none: a random network").none
-    'a random network'
+    >>> read_ability("none: a random network"), read_ability(None)
+    ('a random network', ())
     """
     if written is None:
-        return AbilitySetting()
+        return ()
     if isinstance(written, Mapping) and set(written) == {NONE}:
         written = f"{NONE}: {written[NONE]}"
     if isinstance(written, str) and written.partition(":")[0].strip() == NONE:
-        return AbilitySetting(" ".join(written.partition(":")[2].split()) or "no reason given")
+        return " ".join(written.partition(":")[2].split()) or "no reason given"
     paths = [written] if isinstance(written, (str, Path)) else list(written) if isinstance(written, Sequence) else []
     if not paths or not all(isinstance(path, (str, Path)) and str(path).endswith((".yaml", ".yml")) for path in paths):
         raise SettingError(f"{where} should be {_WORDS}, got {written!r:.80}")
-    return AbilitySetting(files=tuple(Path(str(path)) for path in paths))
+    return tuple(Path(str(path)) for path in paths)
 
 
 def ability_from(written: object, folder: Path, where: str = "ability") -> str | list[str] | None:
@@ -62,9 +51,9 @@ def ability_from(written: object, folder: Path, where: str = "ability") -> str |
         SettingError: as :func:`read_ability`.
     """
     setting = read_ability(written, where)
-    if setting.none is not None:
-        return f"{NONE}: {setting.none}"
-    return [str(folder / expand(str(path))) for path in setting.files] or None
+    if isinstance(setting, str):
+        return f"{NONE}: {setting}"
+    return [str(folder / expand(str(path))) for path in setting] or None
 
 
 _FILE: TypeAlias = Annotated[str, Rule("", pattern=r"\.ya?ml$")]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.measurement.ability import TASKS_BY_ROLE, Ability
-from pytest_genderbias.measurement.ability_setting import AbilitySetting
 from pytest_genderbias.measurement.carry_out import Asked
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan
@@ -40,24 +40,26 @@ from pytest_genderbias.suites.query import (
 )
 
 
-def judge(measurement: Measurement, asked: Asked, of_role: Sequence[Ability], setting: AbilitySetting) -> Measurement:
+def judge(
+    measurement: Measurement, asked: Asked, of_role: Sequence[Ability], setting: str | Sequence[Path]
+) -> Measurement:
     """Return a measurement with the abilities of its model, and without its values if the model is not able.
 
     Args:
         measurement: of the answers.
         asked: the answers, with the suite and the model.
         of_role: the abilities that the suite needs from a model of its role.
-        setting: by which items they were asked.
+        setting: the files of control items beside the packaged ones, or the reason why none were asked.
 
     Raises:
         DataFileError: a file of control items breaks a rule.
     """
-    if setting.none is not None:
-        return replace(measurement, abilities=(), ability_unasked=setting.none)
+    if isinstance(setting, str):
+        return replace(measurement, abilities=(), ability_unasked=setting)
     role, abilities = asked.model.role, (*of_role, *measurement.abilities)
     unable = next((one.unable for one in abilities if one.unable), "")
     why = unable or _why_not_alive(next(iter(asked.answers.values())))
-    own = sorted(read_controls(path).name for path in setting.files)
+    own = sorted(read_controls(path).name for path in setting)
     notes, kinds = measurement.notes, [one.name for one in of_role]
     if own and not {*own} & {*kinds}:  # others decided
         others = f"the packaged {' and '.join(kinds)}" if kinds else "those of the suite"
@@ -69,7 +71,7 @@ def judge(measurement: Measurement, asked: Asked, of_role: Sequence[Ability], se
 
 
 def abilities_of_role(
-    plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting, known: dict[object, Ability]
+    plan: Plan, model: Model, settings: ScoreSettings, setting: str | Sequence[Path], known: dict[object, Ability]
 ) -> Iterator[Ability]:
     """Yield the abilities that a suite needs from a model of its role; each is asked when it is wanted.
 
@@ -77,17 +79,17 @@ def abilities_of_role(
         plan: the suite and its questions.
         model: the model. One without a fingerprint is asked for every measurement.
         settings: settings of scoring. Every item is asked, whatever the limit is.
-        setting: by which items; none are asked if it says so.
+        setting: as of :func:`judge`.
         known: the abilities of earlier measurements, to which new ones are added.
 
     Raises:
         DataFileError: a file of control items breaks a rule.
         ScoreError: the model returns NaN or infinite scores.
     """
-    if setting.none is not None:
+    if isinstance(setting, str):
         return
     language = plan.suite.language
-    own = {controls.name: controls for controls in map(read_controls, setting.files)}
+    own = {controls.name: controls for controls in map(read_controls, setting)}
     main = next(iter(plan.questions.values())).query
     query = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
     for kind in _kinds_for(plan, model.role.kind, main):

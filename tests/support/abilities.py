@@ -5,7 +5,7 @@ asks.
 from contextlib import contextmanager
 
 from pytest_genderbias.measurement import runner
-from pytest_genderbias.measurement.ability_setting import AbilitySetting, read_ability
+from pytest_genderbias.measurement.ability_setting import read_ability
 
 #: The same for a run in another process, as a worker of xdist is.
 UNASKED = ("-o", "bias_ability=none: models made by hand")
@@ -18,7 +18,7 @@ def leave_unasked():
 
 
 def _read(written):
-    return AbilitySetting(none="") if written is None and not _ASKED else read_ability(written)
+    return "" if written is None and not _ASKED else read_ability(written)
 
 
 @contextmanager
