@@ -5,7 +5,7 @@ systems.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -64,85 +64,82 @@ def read_conll(path: Path) -> Iterator[Document]:
         raise DataFileError(f"{path}: expected documents that begin with {brief(_BEGIN)}, got none")
 
 
-@dataclass
-class _Unfinished:
-    """A document that is not read to its end. Spans are first and last token."""
-
-    id: str
-    line: int
-    words: list[str] = field(default_factory=list)
-    sentence_ends: list[int] = field(default_factory=list)
-    opened: dict[str, list[int]] = field(default_factory=dict)
-    mentions: dict[Span, str] = field(default_factory=dict)
-
-
 def _read_documents(file: Path) -> Iterator[tuple[int, Document]]:
-    document: _Unfinished | None = None
+    """Yield the documents of a file, each with the line of its beginning."""
+    begun, name = 0, ""
+    rows: list[tuple[str, list[str]]] = []
     for line, text in read_lines(file):
         where = place(file, line)
         if text.startswith(_BEGIN):
-            if document is not None:
+            if begun:
                 raise DataFileError(
-                    f"{where}: expected {brief(_END)} of the document in line {document.line} first, got {brief(text)}"
+                    f"{where}: expected {brief(_END)} of the document in line {begun} first, got {brief(text)}"
                 )
-            document = _Unfinished(text.removeprefix(_BEGIN).strip(), line)
-        elif document is None:
+            begun, name, rows = line, text.removeprefix(_BEGIN).strip(), []
+        elif not begun:
             if text.strip() and not text.startswith("#"):
                 raise DataFileError(f"{where}: expected {brief(_BEGIN)} before the first token, got {brief(text)}")
         elif text.startswith(_END):
-            yield document.line, _finish(where, document)
-            document = None
-        elif text.strip():
-            _read_token(where, text.split(), document)
+            yield begun, _document(name, rows, where)
+            begun = 0
         else:
-            document.sentence_ends.append(len(document.words))
-    if document is not None:
-        raise DataFileError(
-            f"{place(file, document.line)}: the document has no {brief(_END)}; the file may have been cut off"
-        )
+            rows.append((where, text.split()))
+    if begun:
+        raise DataFileError(f"{place(file, begun)}: the document has no {brief(_END)}; the file may have been cut off")
 
 
-def _read_token(where: str, columns: list[str], document: _Unfinished) -> None:
+def _document(name: str, rows: list[tuple[str, list[str]]], end: str) -> Document:
+    """Return the document of rows, each with its place and columns; ``end`` is the place of its end."""
+    words: list[str] = []
+    sentence_ends: list[int] = []
+    opened: dict[str, list[int]] = {}  # by cluster, the first tokens of mentions that have not ended
+    mentions: dict[Span, str] = {}  # by first and last token
+    for where, columns in rows:
+        if columns:
+            _read_mentions(where, columns, len(words), opened, mentions)
+            words.append(columns[_WORD])
+        else:
+            sentence_ends.append(len(words))
+    for cluster, begun in opened.items():
+        if begun:
+            raise DataFileError(
+                f"{end}: a mention of cluster {cluster} has not ended (it begins with token {begun[-1] + 1})"
+            )
+    if not words:
+        raise DataFileError(f"{end}: the document has no tokens")
+    starts = accumulate((len(word) + 1 for word in words), initial=0)
+    tokens = tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False))
+    sentences = list(pairwise(sorted({0, *sentence_ends, len(words)})))
+    clusters: dict[str, list[Span]] = {}
+    for (first, final), cluster in sorted(mentions.items()):
+        clusters.setdefault(cluster, []).append((tokens[first][0], tokens[final][1]))
+    return Document(
+        name,
+        "\n".join(" ".join(words[first:end]) for first, end in sentences),
+        tokens,
+        tuple((tokens[first][0], tokens[end - 1][1]) for first, end in sentences),
+        tuple(map(tuple, clusters.values())),
+    )
+
+
+def _read_mentions(
+    where: str, columns: list[str], token: int, opened: dict[str, list[int]], mentions: dict[Span, str]
+) -> None:
+    """Add the mentions that begin or end with a token."""
     if len(columns) <= _WORD + 1:
         raise DataFileError(
             f"{where}: expected the word in column 4 and the coreference in the last, got {len(columns)} columns"
         )
-    token = len(document.words)
-    document.words.append(columns[_WORD])
     for mark in columns[-1].split("|") if columns[-1] != "-" else ():
         cluster = mark.removeprefix("(").removesuffix(")")
         if not cluster.isdecimal() or mark == cluster:
             raise DataFileError(
                 f"{where}: expected a coreference such as (1, 1), (1), (1|2) or -, got {brief(columns[-1])}"
             )
-        opened = document.opened.setdefault(cluster, [])
+        begun = opened.setdefault(cluster, [])
         if mark.startswith("("):
-            opened.append(token)
+            begun.append(token)
         if mark.endswith(")"):
-            if not opened:
+            if not begun:
                 raise DataFileError(f"{where}: a mention of cluster {cluster} ends, but none has begun")
-            document.mentions.setdefault((opened.pop(), token), cluster)
-
-
-def _finish(where: str, document: _Unfinished) -> Document:
-    for cluster, opened in document.opened.items():
-        if opened:
-            raise DataFileError(
-                f"{where}: a mention of cluster {cluster} has not ended (it begins with token {opened[-1] + 1})"
-            )
-    if not document.words:
-        raise DataFileError(f"{where}: the document has no tokens")
-    words = document.words
-    starts = accumulate((len(word) + 1 for word in words), initial=0)
-    tokens = tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False))
-    sentences = list(pairwise(sorted({0, *document.sentence_ends, len(words)})))
-    clusters: dict[str, list[Span]] = {}
-    for (first, final), cluster in sorted(document.mentions.items()):
-        clusters.setdefault(cluster, []).append((tokens[first][0], tokens[final][1]))
-    return Document(
-        document.id,
-        "\n".join(" ".join(words[first:end]) for first, end in sentences),
-        tokens,
-        tuple((tokens[first][0], tokens[end - 1][1]) for first, end in sentences),
-        tuple(map(tuple, clusters.values())),
-    )
+            mentions.setdefault((begun.pop(), token), cluster)
