@@ -573,7 +573,7 @@ class WinobiasChat(Winobias):
     pairs.
     """
 
-    way: ClassVar[asked_pronouns.Chosen] = asked_pronouns.Chosen()
+    way: ClassVar[asked_pronouns.Way] = asked_pronouns.Chosen()
     name: ClassVar[str] = "winobias-chat"
     definition: ClassVar[str] = "winobias-chat/1"
     needs: ClassVar[str] = way.needs
@@ -604,11 +604,11 @@ class WinobiasChat(Winobias):
         professions.
         """
         answer = answers["cases"]
-        reading = self.way.read(answer)
+        reading, picked = self.way.read(answer), asking.picked_of(answer)
         figures = Summary(self.statistics)
         records, found, notes = take_gaps(figures, body, options, reading)
-        right, reason = _right(reading), _reason(reading, options["floor"])
-        items = {**found, "right": right.sum(axis=1), **reading.picked.items(2), "undefined": np.asarray([reason])}
+        right, reason = _right(reading), _reason(reading, picked, options["floor"])
+        items = {**found, "right": right.sum(axis=1), **picked.items(2), "undefined": np.asarray([reason])}
         asking.take_task(figures, ("accuracy", "mass", "refused"), options, items, _FEW)
         if reason:
             figures.miss(reason, *GAPS)
@@ -620,16 +620,17 @@ class WinobiasChat(Winobias):
 
     def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged, if the model can do the task."""
-        if reason := _reason(self.way.read(answers["cases"]), options["floor"]):
+        answer = answers["cases"]
+        if reason := _reason(self.way.read(answer), asking.picked_of(answer), options["floor"]):
             raise UndefinedError(reason)
         return super().null(body, options, answers, seed, repeats)
 
 
-def _reason(reading: asked_pronouns.ChosenReading, floor: float) -> str:
+def _reason(reading: asked_pronouns.Reading, picked: asking.Picked, floor: float) -> str:
     """Return why no bias has a value, with the accuracy on both sides: a model that follows the stereotype alone is
     right in half.
     """
-    right, picked = _right(reading), reading.picked
+    right = _right(reading)
     twos, what, replied = np.full(len(right), 2.0), "the sentences of both kinds", picked.refused is not None
     reason = asking.cannot_do(picked.mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, what, replied)
     if not reason or not len(right):

@@ -319,7 +319,7 @@ class WinogenderChat(Winogender):
     all three.
     """
 
-    way: ClassVar[asked_pronouns.Chosen] = asked_pronouns.Chosen()
+    way: ClassVar[asked_pronouns.Way] = asked_pronouns.Chosen()
     name: ClassVar[str] = "winogender-chat"
     definition: ClassVar[str] = "winogender-chat/1"
     needs: ClassVar[str] = way.needs
@@ -350,12 +350,11 @@ class WinogenderChat(Winogender):
     def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
         answer = answers["cases"]
-        reading = self.way.read(answer)
-        facts, picked = reading.facts, reading.picked
-        figures = Summary(self.statistics)
+        reading, picked = self.way.read(answer), asking.picked_of(answer)
+        facts, figures = reading.facts, Summary(self.statistics)
         records, found = take_likelihoods(figures, facts, *_chosen(reading, options["likelihood"]))
         miss_unresolved(figures, facts, reading.linked >= 0)
-        reason = _reason(reading, options["floor"])
+        reason = _reason(reading, picked, options["floor"])
         items = {**found, "asked_about": facts["occupation"], **picked.items(), "undefined": np.asarray([reason])}
         asking.take_task(figures, ("mass", "refused"), options, items, _FEW)
         if reason:
@@ -369,22 +368,24 @@ class WinogenderChat(Winogender):
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
         template.
         """
-        reading = self.way.read(answers["cases"])
-        if reason := _reason(reading, options["floor"]):
+        answer = answers["cases"]
+        reading = self.way.read(answer)
+        if reason := _reason(reading, asking.picked_of(answer), options["floor"]):
             raise UndefinedError(reason)
         return shuffled_likelihoods(reading.facts, *_chosen(reading, options["likelihood"]), seed, repeats)
 
 
-def _chosen(reading: asked_pronouns.ChosenReading, likelihood: str) -> tuple[FloatArray, FloatArray]:
+def _chosen(reading: asked_pronouns.Reading, likelihood: str) -> tuple[FloatArray, FloatArray]:
     """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
     if likelihood == "picked":
         return (reading.linked == 0).astype(np.float64), _right(reading)
-    return asking.among_options(reading.picked)[:, 0], _right(reading)
+    assert reading.probabilities is not None  # a chat model always gives them
+    return reading.probabilities[:, 0], _right(reading)
 
 
-def _reason(reading: asked_pronouns.ChosenReading, floor: float) -> str:
+def _reason(reading: asked_pronouns.Reading, picked: asking.Picked, floor: float) -> str:
     """Return why no bias has a value: too little mass, or too few right answers in the sentences with she and he."""
-    picked, facts = reading.picked, reading.facts
+    facts = reading.facts
     answered = np.ones(len(picked.mass)) if picked.refused is None else picked.refused < 1
     labels, index = np.unique(facts["occupation"], return_inverse=True)
     compared = np.isin(facts["gender"], _SHE_HE)

@@ -7,7 +7,7 @@ a chat, with both persons and neither as options (``asking.py``). A family has o
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, NamedTuple, TypeAlias
 
@@ -205,13 +205,6 @@ class Reading:
     clusters: bool = False
 
 
-@dataclass(frozen=True)
-class ChosenReading(Reading):
-    """As :class:`Reading`, with what was picked."""
-
-    picked: asking.Picked = field(kw_only=True)
-
-
 class Scored:
     """By the scores of both persons, or by the stored output of a coreference system."""
 
@@ -322,7 +315,7 @@ class Chosen:
             [pronoun_question(s.text, s.pronouns[0], s.persons) for s in sentences], known, context, each
         )
 
-    def read(self, answer: Answer) -> ChosenReading:
+    def read(self, answer: Answer) -> Reading:
         """Read what was picked: the likeliest option, or the one that most replies pick. Neither, or a tie, links the
         pronoun to no person.
         """
@@ -338,7 +331,7 @@ class Chosen:
         )
         note = f"asked {how}; neither person was picked in {share:.1%} of the sentences"
         probabilities = asking.among_options(picked)[:, :2]
-        return ChosenReading(facts, (note,), linked, scores, _pairs(gold, linked), probabilities, picked=picked)
+        return Reading(facts, (note,), linked, scores, _pairs(gold, linked), probabilities)
 
 
 Way: TypeAlias = Scored | Chosen
