@@ -81,7 +81,7 @@ def form_writer(body) -> SimpleNamespace:
     """Return a causal LM that prefers the form of women the more, the more women work in an occupation."""
     shares = {
         form: (share - 0.5) * (1 if of.startswith("female") else -1)
-        for entry, share in zip(body.occupation.entries, body.shares(), strict=True)
+        for entry, share in zip(body.items.entries, body.shares(), strict=True)
         for of, form in entry.attributes["forms"].items()
     }
 

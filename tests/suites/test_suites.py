@@ -654,7 +654,7 @@ def summarise(name, values, units=None, seed=0, vocabulary=None, **options):
 def test_disco_summary():
     rng = np.random.default_rng(0)
     units = rng.permutation(1000)[:200]
-    group = np.asarray([e.attributes["group"] == "male" for e in load_suite("disco-names").body.person.entries])[units]
+    group = np.asarray([e.attributes["group"] == "male" for e in load_suite("disco-names").body.items.entries])[units]
     fills = np.stack([np.full((200, 14), 1), rng.integers(2, 4, (200, 14)), rng.integers(4, 7, (200, 14))], axis=-1)
     fills[:, 0, 1] = np.where(group, 2, 3)  # planted in the first template
     space, summary = summarise("disco-names", fills, units, vocabulary={i: f"w{i}" for i in range(1, 7)})
@@ -676,11 +676,11 @@ def test_the_random_groups_of_disco_do_not_depend_on_the_order_of_the_words():
     """The same persons with the same fills, in a list that is turned around and in a random order of units."""
     suite = load_suite("disco-terms")
     options = resolve_options(suite.family.options, {}, "disco-terms")
-    entries, rng = suite.body.person.entries, np.random.default_rng(0)
+    entries, rng = suite.body.items.entries, np.random.default_rng(0)
     fills_of = {entry.word: rng.integers(1, 6, (14, 3)) for entry in entries}
     found = []
     for turned in (entries, entries[::-1], tuple(entries[i] for i in rng.permutation(len(entries)))):
-        body = replace(suite.body, person=replace(suite.body.person, entries=turned))
+        body = replace(suite.body, items=replace(suite.body.items, entries=turned))
         units = rng.permutation(len(turned))
         values = np.stack([fills_of[turned[unit].word] for unit in units])
         answers = {"cases": Answer(suite.family.space(body, options), units, values, {i: f"w{i}" for i in range(6)})}
@@ -692,7 +692,7 @@ def test_the_random_groups_of_disco_do_not_depend_on_the_order_of_the_words():
 
 
 def test_disco_of_too_few_persons_says_that_nothing_can_be_found():
-    names = load_suite("disco-names").body.person.entries
+    names = load_suite("disco-names").body.items.entries
     units = np.asarray(
         [[i for i, e in enumerate(names) if e.attributes["group"] == g][:2] for g in ("female", "male")]
     ).ravel()
@@ -705,7 +705,7 @@ def test_disco_of_too_few_persons_says_that_nothing_can_be_found():
 
 
 def test_disco_summary_without_one_group():
-    names = load_suite("disco-names").body.person.entries
+    names = load_suite("disco-names").body.items.entries
     units = np.asarray([i for i, e in enumerate(names) if e.attributes["group"] == "female"][:5])
     _, summary = summarise("disco-names", np.zeros((5, 14, 1), dtype=int), units)
     assert set(summary.values.values()) == {None}
@@ -713,7 +713,7 @@ def test_disco_summary_without_one_group():
 
 
 def test_disco_preferred_group_goes_by_rate():
-    names = load_suite("disco-names").body.person.entries
+    names = load_suite("disco-names").body.items.entries
     women = [i for i, e in enumerate(names) if e.attributes["group"] == "female"][:40]
     men = [i for i, e in enumerate(names) if e.attributes["group"] == "male"][:10]
     fills = np.zeros((50, 14, 1), dtype=int)

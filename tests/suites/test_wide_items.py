@@ -33,14 +33,14 @@ def templates_of(suite: Suite) -> list[str]:
     body = suite.body
     if suite.family.name == "pronoun-occupation":
         return [frame.text for frame in body.templates.first]
-    return [prefix["male"][0] for prefix in body.prefixes.first]
+    return [prefix["male"][0] for prefix in body.templates.first]
 
 
 @pytest.mark.parametrize("name", WIDE)
 def test_a_packaged_wide_set_is_wide(name: str) -> None:
     wide = load_suite(name).wide
     assert wide is not None
-    words = wide.body.occupation.entries
+    words = wide.body.items.entries
     assert len(words) >= 400 and all(0 <= entry.attributes["women_share"] <= 100 for entry in words)
     assert len(set(templates_of(wide))) == len(templates_of(wide)) >= 24
     assert set(wide.clusters) == {entry.word for entry in words} and len(set(wide.clusters.values())) == 23
@@ -48,9 +48,9 @@ def test_a_packaged_wide_set_is_wide(name: str) -> None:
 
 def test_disco_has_2000_names_in_24_frames_with_those_that_sound_alike_as_clusters() -> None:
     suite = load_suite("disco-names")
-    names, frames = suite.wide.body.person.entries, [text for text, _ in suite.wide.body.templates.first]
+    names, frames = suite.wide.body.items.entries, [text for text, _ in suite.wide.body.templates.first]
     assert len({entry.word for entry in names}) == 2000 and len(set(frames)) == 24
-    assert {entry.word for entry in suite.body.person.entries} < {entry.word for entry in names}
+    assert {entry.word for entry in suite.body.items.entries} < {entry.word for entry in names}
     assert suite.wide.clusters["Catherine"] == suite.wide.clusters["Katharine"] != suite.wide.clusters["Mary"]
     one = measure("disco-names", "demo-mlm", cache=None, items="wide", limit=24 * 60, ability="none: a few items only")
     assert one.n_total == 48_000 and one.item_sums("significant_fills").clusters is not None
@@ -104,9 +104,9 @@ def test_the_option_selects_the_items(name: str) -> None:
 def test_keys_under_wide_take_the_place_of_the_suites_own(tmp_path: Path) -> None:
     suite = load_suite(own(tmp_path, OWN + "wide: {occupation: {list: winobias-occupations}}\n"))
     assert suite.digest == load_suite(own(tmp_path, OWN)).digest
-    assert len(suite.body.occupation.entries) == 64 and len(suite.wide.body.occupation.entries) == 40
+    assert len(suite.body.items.entries) == 64 and len(suite.wide.body.items.entries) == 40
     assert templates_of(suite.wide) == templates_of(suite)
-    assert suite.body.prefixes.paraphrases and not suite.wide.body.prefixes.paraphrases
+    assert suite.body.templates.paraphrases and not suite.wide.body.templates.paraphrases
 
 
 def test_a_suite_without_a_wide_set_says_so(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -16,9 +15,9 @@ from pytest_genderbias.datasets.mentions import with_determiner
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.suites.cases import Answers, Question, Spans, TextCases
 from pytest_genderbias.suites.families.shared import asked_pronouns, occupations
-from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
+from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateBody, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option
-from pytest_genderbias.suites.space import SlotWords, read_slot, read_templates, read_two_groups, read_word_of_each
+from pytest_genderbias.suites.space import read_slot, read_templates, read_two_groups, read_word_of_each
 from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.schema import LocatedList, LocatedMap
@@ -26,15 +25,8 @@ from pytest_genderbias.text.template import Piece, Word, piece_texts
 
 OCCUPATION, PRONOUN = "occupation", "pronoun"
 
-
-@dataclass(frozen=True)
-class CorefOccupationBody:
-    """Occupations, the pronoun of each of two groups, and templates with both slots."""
-
-    groups: tuple[str, str]
-    pronouns: tuple[str, str]
-    occupation: SlotWords
-    templates: TemplateSets[tuple[str, tuple[Piece, ...]]]
+#: Occupations, the pronoun of each of two groups, and templates with both slots, each as text and in pieces.
+CorefOccupationBody: TypeAlias = TemplateBody[tuple[str, tuple[Piece, ...]]]
 
 
 class CorefOccupation(Family[CorefOccupationBody]):
@@ -58,9 +50,9 @@ class CorefOccupation(Family[CorefOccupationBody]):
     def read(self, data: LocatedMap, beside: Path) -> CorefOccupationBody:
         """Read groups, their pronouns, occupations and templates."""
         groups = read_two_groups(data, ("male", "female"))
-        pronouns = read_word_of_each(data, "pronouns", groups)
+        pronouns = tuple({PRONOUN: word} for word in read_word_of_each(data, "pronouns", groups))
         templates = read_template_sets(data, "templates", _parse)
-        return CorefOccupationBody(groups, pronouns, read_slot(data, OCCUPATION, beside), templates)
+        return TemplateBody(groups, read_slot(data, OCCUPATION, beside), templates, of_groups=pronouns)
 
     def asks_gender(self, body: CorefOccupationBody, options: Options) -> bool:
         """Return whether the two groups are women and men."""
@@ -68,14 +60,15 @@ class CorefOccupation(Family[CorefOccupationBody]):
 
     def content(self, body: CorefOccupationBody) -> object:
         """Return groups, pronouns, occupations and templates."""
-        return [body.groups, body.pronouns, body.occupation.content(), [text for text, _ in body.templates.first]]
+        pronouns = tuple(of_group[PRONOUN] for of_group in body.of_groups)
+        return [body.groups, pronouns, body.items.content(), [text for text, _ in body.templates.first]]
 
     def questions(self, body: CorefOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the score of every sentence; a unit is an occupation with all templates, both pronouns of each."""
         query = asked_pronouns.coreference_query(options, context, 1)
-        words = body.occupation.words()
+        words = body.items.words()
         templates = body.templates.of(options["templates"])
-        made = [_case(*row) for row in product(words, (pieces for _, pieces in templates), body.pronouns)]
+        made = [_case(*row) for row in product(words, (pieces for _, pieces in templates), body.of_groups)]
         labels = np.repeat([word.label for word in words], len(templates) * 2)
         facts = {"occupation": labels, **asked_pronouns.scorer_facts(query, len(made))}
         cases = TextCases([(text,) for text, _ in made], [s for _, s in made], facts, len(templates) * 2)
@@ -83,7 +76,7 @@ class CorefOccupation(Family[CorefOccupationBody]):
 
     def summarise(self, body: CorefOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
-        answer, words = answers["cases"], body.occupation.words()
+        answer, words = answers["cases"], body.items.words()
         templates = [text for text, _ in body.templates.of(options["templates"])]
         scores = occupations.scores_by_group(answer, len(templates))
         labels = [words[unit].label for unit in answer.units]
@@ -117,9 +110,9 @@ def _parse(rows: LocatedList) -> list[tuple[str, tuple[Piece, ...]]]:
     return templates
 
 
-def _case(word: Word, pieces: tuple[Piece, ...], pronoun: str) -> tuple[str, Spans]:
+def _case(word: Word, pieces: tuple[Piece, ...], of_group: Mapping[str, str]) -> tuple[str, Spans]:
     """Return a sentence, the span of the occupation with its determiner, and that of the pronoun."""
-    words = {OCCUPATION: word, PRONOUN: Word.of(pronoun)}
+    words = {OCCUPATION: word, PRONOUN: Word.of(of_group[PRONOUN])}
     texts = piece_texts(pieces, lambda slot: words[slot], "")
     text, spans, end = "".join(texts), {}, 0
     for piece, part in zip(pieces, texts, strict=True):

@@ -5,10 +5,10 @@ appendix A).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from pytest_genderbias.statistics import contingency
 from pytest_genderbias.statistics.count_sums import significant_fill_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question, take_arrays
-from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
+from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateBody, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option, one_of, share, whole
 from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.space import (
@@ -41,14 +41,8 @@ _NO_INTERVAL = (
 )
 _BLOCK = 2_000_000  #: Numbers in memory at a time.
 
-
-@dataclass(frozen=True)
-class DiscoBody:
-    """Persons with their group, and the templates with one blank."""
-
-    groups: tuple[str, ...]
-    person: SlotWords
-    templates: TemplateSets[tuple[str, tuple[Piece, ...]]]
+#: Persons with their group, and templates with one blank, each as text and in pieces.
+DiscoBody: TypeAlias = TemplateBody[tuple[str, tuple[Piece, ...]]]
 
 
 def _fill_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -128,16 +122,16 @@ class DisCo(Family[DiscoBody]):
         templates = read_template_sets(data, "templates", partial(read_templates, slots={"person"}, blank=True))
         if len(set(templates.first)) != len(templates.first):
             raise data.error_at("templates", "duplicate template; expected each once")
-        return DiscoBody(groups, person, templates)
+        return TemplateBody(groups, person, templates)
 
     def asks_gender(self, body: DiscoBody, options: Options) -> bool:
         """Return whether persons are named by words of women and men, and not by names."""
-        words = {entry.label for entry in body.person.words()}
+        words = {entry.label for entry in body.items.words()}
         return set(body.groups) == GENDERS and {"woman", "man"} <= words
 
     def content(self, body: DiscoBody) -> object:
         """Return groups, persons and templates."""
-        return [list(body.groups), body.person.content(), [text for text, _ in body.templates.first]]
+        return [list(body.groups), body.items.content(), [text for text, _ in body.templates.first]]
 
     def space(self, body: DiscoBody, options: Options) -> CaseSpace:
         """Return the cases, persons x templates; a unit is a person with all templates."""
@@ -152,8 +146,8 @@ class DisCo(Family[DiscoBody]):
     @staticmethod
     def _persons(body: DiscoBody, initials: str | None) -> SlotWords:
         low, high = (initials or "A-Z").split("-")
-        kept = (e for e in body.person.entries if initials is None or low <= e.word[0].upper() <= high)
-        return replace(body.person, entries=tuple(kept))
+        kept = (e for e in body.items.entries if initials is None or low <= e.word[0].upper() <= high)
+        return replace(body.items, entries=tuple(kept))
 
     def questions(self, body: DiscoBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the top k fills of every case."""

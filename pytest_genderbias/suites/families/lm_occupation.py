@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -16,7 +16,7 @@ from pytest_genderbias.statistics import group_deviations
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared import occupations
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
+from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateBody, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.space import (
@@ -35,15 +35,8 @@ from pytest_genderbias.text.template import Piece
 
 #: A prefix in the version of each group: its text and its pieces.
 Prefix: TypeAlias = Mapping[str, tuple[str, tuple[Piece, ...]]]
-
-
-@dataclass(frozen=True)
-class LmOccupationBody:
-    """Occupations, and prefixes with one version for each group."""
-
-    groups: tuple[str, ...]
-    occupation: SlotWords
-    prefixes: TemplateSets[Prefix]
+#: Occupations, and prefixes with one version for each group.
+LmOccupationBody: TypeAlias = TemplateBody[Prefix]
 
 
 def _parse(rows: LocatedList, groups: Sequence[str], occupation: SlotWords) -> list[Prefix]:
@@ -93,7 +86,7 @@ class LmOccupation(Family[LmOccupationBody]):
         groups = read_groups(data, ("male", "female"))
         occupation = read_slot(data, "occupation", beside, with_forms=True)
         parse = partial(_parse, groups=groups, occupation=occupation)
-        return LmOccupationBody(groups, occupation, read_template_sets(data, "prefixes", parse))
+        return TemplateBody(groups, occupation, read_template_sets(data, "prefixes", parse))
 
     def of_body(self, body: LmOccupationBody) -> LmOccupation:
         """Return the family with the statistics of so many groups."""
@@ -105,14 +98,14 @@ class LmOccupation(Family[LmOccupationBody]):
 
     def content(self, body: LmOccupationBody) -> object:
         """Return groups, occupations and prefixes."""
-        prefixes = [{group: prefix[group][0] for group in body.groups} for prefix in body.prefixes.first]
-        return [list(body.groups), body.occupation.content(), prefixes]
+        prefixes = [{group: prefix[group][0] for group in body.groups} for prefix in body.templates.first]
+        return [list(body.groups), body.items.content(), prefixes]
 
     def space(self, body: LmOccupationBody, options: Options) -> CaseSpace:
         """Return the cases, occupations x prefixes x groups; a unit is an occupation."""
-        prefixes = body.prefixes.of(options["templates"])
+        prefixes = body.templates.of(options["templates"])
         templates = tuple(Template((prefix[g][1],)) for prefix in prefixes for g in body.groups)
-        words = body.occupation.in_forms("occupation", templates)
+        words = body.items.in_forms("occupation", templates)
         if options["single_word_only"]:
             versions = list(zip(*(words[slot] for slot in list(words)[len(words) > 1 :]), strict=True))
             single = [not any(" " in word.text for word in of_item) for of_item in versions]
@@ -130,7 +123,7 @@ class LmOccupation(Family[LmOccupationBody]):
         answer = answers["cases"]
         scores = self._scores(body, options, answer)
         labels = [answer.cases.words["occupation"][unit].label for unit in answer.units]
-        templates = [prefix[body.groups[0]][0] for prefix in body.prefixes.of(options["templates"])]
+        templates = [prefix[body.groups[0]][0] for prefix in body.templates.of(options["templates"])]
         means = np.asarray([[of_group.mean() for of_group in of_occupation.T] for of_occupation in scores])
         summary = occupations.bias_summary(self.statistics, answer, labels, scores, means, body.groups, templates)
         summary.items["by_prefix"] = scores.astype(np.float32)
@@ -141,7 +134,7 @@ class LmOccupation(Family[LmOccupationBody]):
         return occupations.shuffled_biases(self._scores(body, options, answers["cases"]), repeats, seed)
 
     def _scores(self, body: LmOccupationBody, options: Options, answer: Answer) -> FloatArray:
-        return occupations.scores_by_group(answer, len(body.prefixes.of(options["templates"])), len(body.groups))
+        return occupations.scores_by_group(answer, len(body.templates.of(options["templates"])), len(body.groups))
 
 
 _OVER = "occupations"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared import occupations
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
+from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateBody, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.space import (
@@ -64,27 +64,14 @@ class Frame:
     follows: bool
 
 
-@dataclass(frozen=True)
-class PronounOccupationBody:
-    """Occupations with their share of one group, the forms of the pronoun of each group, and frames. Without pronouns,
-    the forms of the occupations themselves are compared.
-    """
+#: Occupations with their share of one group, the forms of the pronoun of each group, and frames. Without pronouns, the
+#: forms of the occupations themselves are compared.
+PronounOccupationBody: TypeAlias = TemplateBody[Frame]
 
-    groups: tuple[str, ...]
-    pronouns: tuple[Mapping[str, str], ...]
-    occupation: SlotWords
-    share: str
-    templates: TemplateSets[Frame]
 
-    @property
-    def versions(self) -> int:
-        """The number of templates of a frame: one for each group where forms are compared."""
-        return 1 if self.pronouns else len(self.groups)
-
-    def shares(self) -> FloatArray:
-        """Return the share of each occupation, from 0 to 1, shape (occupations,)."""
-        shares = [entry.attributes[self.share] for entry in self.occupation.entries]
-        return np.asarray(shares, dtype=np.float64) / 100
+def _versions(body: PronounOccupationBody) -> int:
+    """Return the number of templates of a frame: one for each group where forms are compared."""
+    return 1 if body.of_groups else len(body.groups)
 
 
 def _in_first(share: FloatArray) -> FloatArray:
@@ -129,7 +116,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
         frames = read_template_sets(data, "templates", parse)
         forms = {frame.form for frame in (*frames.first, *frames.paraphrases)}
         pronouns = tuple(_pronoun(data, beside, group, forms) for group in groups) if PRONOUN in data else ()
-        return PronounOccupationBody(groups, pronouns, occupation, share, frames)
+        return TemplateBody(groups, occupation, frames, share, pronouns)
 
     def of_body(self, body: PronounOccupationBody) -> PronounOccupation:
         """Return the family with the statistics of so many groups."""
@@ -142,8 +129,8 @@ class PronounOccupation(Family[PronounOccupationBody]):
     def content(self, body: PronounOccupationBody) -> object:
         """Return groups, pronouns, occupations and frames; forms that only paraphrases use do not count."""
         forms = sorted({frame.form for frame in body.templates.first})
-        pronouns = [[of_group[form] for form in forms] for of_group in body.pronouns]
-        return [body.groups, pronouns, body.occupation.content(), body.share, [f.text for f in body.templates.first]]
+        pronouns = [[of_group[form] for form in forms] for of_group in body.of_groups]
+        return [body.groups, pronouns, body.items.content(), body.share, [f.text for f in body.templates.first]]
 
     def space(self, body: PronounOccupationBody, options: Options, role: str) -> CaseSpace:
         """Return the cases, occupations x frames x groups; a unit is an occupation.
@@ -157,18 +144,18 @@ class PronounOccupation(Family[PronounOccupationBody]):
                 "it has no template whose pronoun follows the occupation, and a causal LM reads nothing else; add one"
             )
         templates = tuple(Template((pieces,)) for frame in frames for pieces in frame.versions)
-        if not body.pronouns:
-            return words_by_templates(OCCUPATION, body.occupation.in_forms(OCCUPATION, templates), templates)
+        if not body.of_groups:
+            return words_by_templates(OCCUPATION, body.items.in_forms(OCCUPATION, templates), templates)
         forms, groups = sorted({frame.form for frame in frames}), len(body.groups)
-        pronouns = tuple(Word.of(of_group[form], "") for form in forms for of_group in body.pronouns)
-        words = body.occupation.words()
+        pronouns = tuple(Word.of(of_group[form], "") for form in forms for of_group in body.of_groups)
+        words = body.items.words()
         pairs = [(t, groups * forms.index(frame.form) + k) for t, frame in enumerate(frames) for k in range(groups)]
         axes = (Axis.whole(OCCUPATION, len(words)), Axis((TEMPLATE, PRONOUN), np.asarray(pairs, dtype=np.int64)))
         return CaseSpace(templates, {OCCUPATION: words, PRONOUN: pronouns}, axes, unit_axes=1)
 
     def questions(self, body: PronounOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the probability of the pronoun in every case, or of the form of the occupation."""
-        asked = SlotLogProbability(PRONOUN if body.pronouns else OCCUPATION)
+        asked = SlotLogProbability(PRONOUN if body.of_groups else OCCUPATION)
         return {"cases": Question(self.space(body, options, context.role), asked)}
 
     def summarise(self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
@@ -196,7 +183,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
             items={"occupation": np.asarray(labels), "share": share, "ratio": ratio},
             examples=occupations.examples_of_versions(labels, answer, by_frame, body.groups),
             unstored={
-                "template": np.asarray([_label(t) for t in answer.cases.templates[:: body.versions]]),
+                "template": np.asarray([_label(t) for t in answer.cases.templates[:: _versions(body)]]),
                 "template_ratio": by_frame[:, :, 0] - by_frame[:, :, 1],
             },
         )
@@ -217,7 +204,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
 
     def _scores(self, body: PronounOccupationBody, answer: Answer) -> FloatArray:
         """Return the scores, shape (occupations, frames, groups)."""
-        return occupations.scores_by_group(answer, len(answer.cases.templates) // body.versions, len(body.groups))
+        return occupations.scores_by_group(answer, len(answer.cases.templates) // _versions(body), len(body.groups))
 
 
 def _parse(rows: LocatedList) -> list[Frame]:

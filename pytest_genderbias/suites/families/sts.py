@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from pytest_genderbias.suites.space import (
     TEMPLATE,
     Axis,
     CaseSpace,
-    SlotWords,
     Template,
     read_slot_with_share,
     read_templates,
@@ -43,16 +42,8 @@ PERSON, PROFESSION = "person", "profession"
 _FEW = "too few {}, or all on a line"
 _LINE = (PROFESSION, "difference", "professions")  #: units, values, and what units are
 
-
-@dataclass(frozen=True)
-class StsBody:
-    """Templates with one slot, the gendered word of each group, and professions with their share of women."""
-
-    groups: tuple[str, str]
-    persons: tuple[str, str]
-    profession: SlotWords
-    share: str
-    templates: paraphrases.TemplateSets[str]
+#: Templates with one slot, the gendered word of each group, and professions with their share of women.
+StsBody: TypeAlias = paraphrases.TemplateBody[str]
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -121,12 +112,12 @@ class Sts(Family[StsBody]):
     def read(self, data: LocatedMap, beside: Path) -> StsBody:
         """Read groups, their words, professions and templates."""
         groups = read_two_groups(data, ("female", "male"))
-        persons = read_word_of_each(data, "persons", groups)
+        persons = tuple({PERSON: word} for word in read_word_of_each(data, "persons", groups))
         profession, share = read_slot_with_share(data, "profession", beside)
         templates = paraphrases.read_template_sets(
             data, "templates", lambda rows: [text for text, _ in read_templates(rows, {PERSON})]
         )
-        return StsBody(groups, persons, profession, share, templates)
+        return paraphrases.TemplateBody(groups, profession, templates, share, persons)
 
     def asks_gender(self, body: StsBody, options: Options) -> bool:
         """Return whether the two groups are women and men."""
@@ -134,7 +125,8 @@ class Sts(Family[StsBody]):
 
     def content(self, body: StsBody) -> object:
         """Return groups, words, professions and templates."""
-        return [body.groups, body.persons, body.profession.content(), body.share, body.templates.first]
+        persons = tuple(of_group[PERSON] for of_group in body.of_groups)
+        return [body.groups, persons, body.items.content(), body.share, body.templates.first]
 
     def questions(self, body: StsBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the similarity of every pair of sentences, and of the pairs of STS-B dev."""
@@ -206,8 +198,7 @@ def _professions(body: StsBody, answer: Answer) -> tuple[IntArray, IntArray, Flo
     space: CaseSpace = answer.cases
     of_cases = space.columns(space.cases_of(answer.units))[PROFESSION].reshape(-1, 2)[:, 0]
     seen, of_units = np.unique(of_cases, return_inverse=True)
-    share = [body.profession.entries[i].attributes[body.share] for i in seen]
-    return seen, of_units, np.asarray(share, dtype=np.float64) / 100
+    return seen, of_units, body.shares()[seen]
 
 
 def _by_template(answer: Answer, profession: IntArray, professions: int) -> Items:
@@ -262,7 +253,8 @@ def _first_templates(body: StsBody, sets: str, context: Context) -> tuple[str, .
 
 def _space(body: StsBody, templates: tuple[str, ...]) -> CaseSpace:
     """Return the cases, templates x professions x persons; a unit is a template and a profession with both persons."""
-    words = {PERSON: tuple(Word.of(word) for word in body.persons), PROFESSION: body.profession.words()}
+    persons = tuple(Word.of(of_group[PERSON]) for of_group in body.of_groups)
+    words = {PERSON: persons, PROFESSION: body.items.words()}
     axes = (Axis.whole(TEMPLATE, len(templates)), Axis.whole(PROFESSION, len(words[PROFESSION])), Axis.whole(PERSON, 2))
     return CaseSpace(tuple(_template(text) for text in templates), words, axes, unit_axes=2)
 

@@ -24,7 +24,7 @@ from pytest_genderbias.recipes.recipe import PLAIN, Performance
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 
-OCCUPATIONS = [word.label for word in load_suite("lm-occupation").body.occupation.words()]
+OCCUPATIONS = [word.label for word in load_suite("lm-occupation").body.items.words()]
 BIAS = np.random.default_rng(0).normal(0, 1.0, len(OCCUPATIONS))
 AOB = "lm-occupation/aggregate_bias"
 RULE = {"lowest": AOB, "within": {"perplexity": "10%"}}

@@ -42,7 +42,7 @@ from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.registry import FAMILIES
 
-OCCUPATIONS = [word.label for word in load_suite("lm-occupation").body.occupation.words()]
+OCCUPATIONS = [word.label for word in load_suite("lm-occupation").body.items.words()]
 PASSAGES = 40
 
 

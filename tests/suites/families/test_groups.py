@@ -186,7 +186,7 @@ def deviations(model, occupations):
 def test_a_planted_stereotype_by_occupation_is_found(tmp_path):
     """Groups whose means are the same over all occupations, and that differ in each."""
     suite = lm_of_three(tmp_path)
-    words = [word.label for word in load_suite(suite).body.occupation.words()]
+    words = [word.label for word in load_suite(suite).body.items.words()]
     model = PlantedOccupations((0.0, 0.0, 0.0), spread=0.8, noise=1.0)
     found = measure(suite, model, cache=None, null=100, ability="none: planted")
     true, bounds = deviations(model, words), found.intervals["occupation_rms"]
@@ -227,8 +227,7 @@ def test_without_a_bias_three_groups_after_prefixes_have_about_zero(tmp_path):
 
 
 OF_WOMEN = {
-    entry.word: entry.attributes["women_share"] >= 50
-    for entry in load_suite("pronoun-occupation").body.occupation.entries
+    entry.word: entry.attributes["women_share"] >= 50 for entry in load_suite("pronoun-occupation").body.items.entries
 }
 NAMED = re.compile(rf"\b({'|'.join(sorted(OF_WOMEN, key=len, reverse=True))})\b")
 

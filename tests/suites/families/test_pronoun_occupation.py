@@ -17,7 +17,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.suites.space import TEMPLATE
 
 SUITE = load_suite("pronoun-occupation")
-SHARE = {entry.word: entry.attributes["women_share"] / 100 for entry in SUITE.body.occupation.entries}
+SHARE = {entry.word: entry.attributes["women_share"] / 100 for entry in SUITE.body.items.entries}
 FORMS = {
     "nominative": ("she", "he"),
     "accusative": ("her", "him"),

@@ -17,7 +17,7 @@ from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.summary import Summary
 
 SUITE = load_suite("sts-occupation")
-SHARE = {entry.word: entry.attributes["women_share"] / 100 for entry in SUITE.body.profession.entries}
+SHARE = {entry.word: entry.attributes["women_share"] / 100 for entry in SUITE.body.items.entries}
 
 
 class Planted:

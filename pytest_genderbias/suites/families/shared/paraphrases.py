@@ -1,15 +1,19 @@
-"""Shared by the families of templates: a second set of templates with other words and the same meaning, and the option
-that selects sets.
+"""Shared by the families of templates: the body of their suites, a second set of templates with other words and the
+same meaning, and the option that selects sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
+import numpy as np
+
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.suites.family import Option, one_of
+from pytest_genderbias.suites.space import SlotWords
+from pytest_genderbias.suites.statistic import FloatArray
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 
@@ -56,6 +60,31 @@ class TemplateSets(Generic[TemplateT]):
                 f" its file (fixtures/README.md), or use templates={PAPER}"
             )
         return (*self.first, *self.paraphrases) if sets == BOTH else self.paraphrases
+
+
+@dataclass(frozen=True)
+class TemplateBody(Generic[TemplateT]):
+    """The body of a suite that puts words into templates.
+
+    Attributes:
+        groups: names of the groups.
+        items: the words that are put in: persons of the groups, or occupations.
+        templates: both sets of templates.
+        share: the attribute of an item with the share of the first group in percent; empty where none is used.
+        of_groups: of each group, what stands for it in a template, by slot; empty where the templates or the items say
+            it.
+    """
+
+    groups: tuple[str, ...]
+    items: SlotWords
+    templates: TemplateSets[TemplateT]
+    share: str = ""
+    of_groups: tuple[Mapping[str, str], ...] = ()
+
+    def shares(self) -> FloatArray:
+        """Return the share of each item, from 0 to 1, shape (items,)."""
+        shares = [entry.attributes[self.share] for entry in self.items.entries]
+        return np.asarray(shares, dtype=np.float64) / 100
 
 
 def read_template_sets(
