@@ -35,7 +35,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import Row, place, read_rows, refuse_repeats
+from pytest_genderbias.datasets.files import LinesById, Row, place, read_rows, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, is_mention_of, words_of
 from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.text.normal_form import normal_form
@@ -59,26 +59,8 @@ class SentenceOutput:
     line: int
 
 
-@dataclass(frozen=True)
-class CoreferenceOutput:
-    """The output of a coreference system, by the id of the sentence."""
-
-    path: Path
-    sentences: Mapping[str, SentenceOutput]
-
-    @property
-    def has_clusters(self) -> bool:
-        """Return whether every sentence has clusters."""
-        return all(sentence.clusters is not None for sentence in self.sentences.values())
-
-    @property
-    def has_scores(self) -> bool:
-        """Return whether every sentence has scores of pairs."""
-        return all(sentence.pronoun_scores is not None for sentence in self.sentences.values())
-
-
-def read_coreference_output(path: Path) -> CoreferenceOutput:
-    """Read the output of a coreference system; see the module for the format.
+def read_coreference_output(path: Path) -> LinesById[SentenceOutput]:
+    """Read the output of a coreference system by the id of the sentence; see the module for the format.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; neither clusters nor scores, or not the
@@ -95,10 +77,10 @@ def read_coreference_output(path: Path) -> CoreferenceOutput:
             raise row.error(f"expected {expected}, got {' and '.join(present) or 'neither'}")
         sentences.append((row.line, row.text("id"), _read_sentence(row)))
     refuse_repeats(path, ((line, name) for line, name, _ in sentences))
-    return CoreferenceOutput(path, {name: sentence for _, name, sentence in sentences})
+    return LinesById(path, {name: sentence for _, name, sentence in sentences})
 
 
-def outputs_for(output: CoreferenceOutput, texts: Iterable[tuple[str, str]]) -> tuple[SentenceOutput, ...]:
+def outputs_for(output: LinesById[SentenceOutput], texts: Iterable[tuple[str, str]]) -> list[SentenceOutput]:
     """Return the output for each sentence of a data set, in the order of ``texts``.
 
     Args:
@@ -110,21 +92,17 @@ def outputs_for(output: CoreferenceOutput, texts: Iterable[tuple[str, str]]) -> 
         DataFileError: the file lacks a sentence, has another text for it, or states other words for a mention.
     """
     wanted = list(texts)
-    missing = [name for name, _ in wanted if name not in output.sentences]
-    if missing and len(missing) == len(wanted):
-        own = next(iter(output.sentences), None)
+    ids = [name for name, _ in wanted]
+    if ids and not output.lines.keys() & ids:
+        own = next(iter(output.lines), None)
         raise NotApplicableError(
-            f"{output.path} is the output on another data set: it has none of these {len(wanted)} sentences, such as"
-            f" {brief(missing[0])}" + ("" if own is None else f"; its own are such as {brief(own)}")
+            f"{output.path} is the output on another data set: it has none of these {len(ids)} sentences, such as"
+            f" {brief(ids[0])}" + ("" if own is None else f"; its own are such as {brief(own)}")
         )
-    if missing:
-        raise DataFileError(
-            f"{output.path}: expected a line for each of {len(wanted)} sentences, got none for {len(missing)} of them, "
-            f"the first being {brief(missing[0])}"
-        )
-    for name, text in wanted:
-        _refuse_other_text(output.path, output.sentences[name], text)
-    return tuple(output.sentences[name] for name, _ in wanted)
+    outputs = output.of(ids, "sentences")
+    for sentence, (_, text) in zip(outputs, wanted, strict=True):
+        _refuse_other_text(output.path, sentence, text)
+    return outputs
 
 
 def is_linked(output: SentenceOutput, text: str, pronoun: Span, candidates: Sequence[Span]) -> tuple[bool, ...]:

@@ -7,9 +7,10 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pytest_genderbias.errors import DataFileError, SettingError, installing
 from pytest_genderbias.text.normal_form import normal_form
@@ -18,6 +19,7 @@ from pytest_genderbias.text.printable import brief, brief_list
 
 #: Receives the error of an unreadable line. If it does not raise, the line is skipped.
 OnBroken = Callable[[DataFileError], object]
+LineT = TypeVar("LineT")
 
 _ESCAPED, _HALF = re.compile(r"\\u[dD]"), re.compile("[\ud800-\udfff]")  #: Lone surrogates, which UTF-8 cannot encode.
 _LARGEST_FIELD = min(sys.maxsize, 2**31 - 1)  # a C long, which has 32 bits on some systems
@@ -61,6 +63,28 @@ class Row(NamedTuple):
     def error(self, message: str) -> DataFileError:
         """Return the error of something wrong in the row, which names file and line."""
         return DataFileError(f"{place(self.path, self.line)}: {message}")
+
+
+@dataclass(frozen=True)
+class LinesById(Generic[LineT]):
+    """What a file says of each case of a data set, by the id of the case. It may hold other cases, too."""
+
+    path: Path
+    lines: Mapping[str, LineT]
+
+    def of(self, ids: Sequence[str], what: str) -> list[LineT]:
+        """Return what it says of some cases, in their order. ``what``: the cases, in the plural.
+
+        Raises:
+            DataFileError: it lacks one.
+        """
+        missing = [name for name in ids if name not in self.lines]
+        if missing:
+            raise DataFileError(
+                f"{self.path}: expected a line for each of {len(ids)} {what}, got none for {len(missing)} of them, the"
+                f" first being {brief(missing[0])}"
+            )
+        return [self.lines[name] for name in ids]
 
 
 def refuse(error: DataFileError) -> None:

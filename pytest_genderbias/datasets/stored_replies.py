@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.files import Row, read_rows, refuse_repeats
+from pytest_genderbias.datasets.files import LinesById, Row, read_rows, refuse_repeats
 from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.printable import brief
@@ -189,16 +189,9 @@ def _texts(cells: Mapping[str, Any]) -> tuple[str, ...] | None:
     return tuple(texts)
 
 
-@dataclass(frozen=True)
-class StoredAnswers:
-    """The answer to each question, by the id of the question."""
-
-    path: Path
-    answers: Mapping[str, str]
-
-
-def read_stored_answers(path: Path) -> StoredAnswers:
-    """Read the answers of a chat model to multiple-choice questions, which the user writes with any system.
+def read_stored_answers(path: Path) -> LinesById[str]:
+    """Read the answers of a chat model to multiple-choice questions, which the user writes with any system, by the id
+    of the question.
 
     The file has JSON lines (``.jsonl`` or ``.jsonl.gz``), one answer a line, in any order:
 
@@ -220,10 +213,10 @@ def read_stored_answers(path: Path) -> StoredAnswers:
     """
     rows = [(row.line, row.text("id"), _answer(row)) for row in read_rows(path, ("id", "answer"))]
     refuse_repeats(path, ((line, name) for line, name, _ in rows))
-    return StoredAnswers(path, {name: answer for _, name, answer in rows})
+    return LinesById(path, {name: answer for _, name, answer in rows})
 
 
-def picked_options(stored: StoredAnswers, questions: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.float64]:
+def picked_options(stored: LinesById[str], questions: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.float64]:
     """Return which option each answer picks: 1 for that one, all 0 for an answer that is none of them, shape (n,
     options).
 
@@ -234,21 +227,16 @@ def picked_options(stored: StoredAnswers, questions: Iterable[tuple[str, Sequenc
     Raises:
         DataFileError: the file lacks an answer.
 
-    >>> stored = StoredAnswers(Path("a.jsonl"), {"x-1": "the man.", "x-2": "both"})
+    >>> stored = LinesById(Path("a.jsonl"), {"x-1": "the man.", "x-2": "both"})
     >>> picked_options(stored, [("x-1", ("The woman", "The man")), ("x-2", ("The woman", "The man"))]).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
     wanted = list(questions)
-    missing = [name for name, _ in wanted if name not in stored.answers]
-    if missing:
-        raise DataFileError(
-            f"{stored.path}: expected an answer to each of {len(wanted)} questions, got none to {len(missing)} of them,"
-            f" the first being {brief(missing[0])}"
-        )
+    answers = stored.of([name for name, _ in wanted], "questions")
     return np.asarray(
         [
-            [float(_compared(stored.answers[name]) == _compared(option)) for option in options]
-            for name, options in wanted
+            [float(_compared(answer) == _compared(option)) for option in options]
+            for answer, (_, options) in zip(answers, wanted, strict=True)
         ],
         dtype=np.float64,
     )

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pytest_genderbias.datasets.corpora import corpus_sha256
-from pytest_genderbias.datasets.files import column_names, read_json, read_objects, read_rows
+from pytest_genderbias.datasets.files import LinesById, column_names, read_json, read_objects, read_rows
 from pytest_genderbias.datasets.item_results import Results, cell, keys_of
-from pytest_genderbias.datasets.stored_replies import StoredAnswers
 from pytest_genderbias.errors import DataFileError, ModelError, SettingError, installing
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import CHAT_ANSWERS, RESULTS, Role
@@ -171,7 +170,7 @@ def _graded(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**row, "scores": numbered}
 
 
-def read_answers(results: Results) -> StoredAnswers:
+def read_answers(results: Results) -> LinesById[str]:
     """Return the answers to questions with options, as a file of answers has them.
 
     A question is called ``CATEGORY-EXAMPLE_ID`` where a row has both, as those of BBQ do (inspect_evals calls the
@@ -199,7 +198,7 @@ def read_answers(results: Results) -> StoredAnswers:
     ]
     if wrong:
         raise DataFileError(f"{results.path}: of {len(results.rows):,} rows: {'; '.join(wrong)}")
-    return StoredAnswers(results.path, found)
+    return LinesById(results.path, found)
 
 
 def _question(row: Mapping[str, Any]) -> str:

@@ -149,7 +149,7 @@ def test_damaged_archives_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_answers_of_bbq_are_options_of_its_questions(name: str, expected: dict[str, str]) -> None:
-    answers = load_model(f"answers:{LOGS / name}").backend.answers
+    answers = load_model(f"answers:{LOGS / name}").backend.lines
     assert {key: answers[key] for key in expected} == expected
 
 

@@ -644,11 +644,11 @@ def _data_formats() -> list[Format]:
             {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
         table("results", "run.jsonl", _MEASURED, _results_meaning),
         Format("results-json", (("run.json", _RESULTS_LOG),), _results_meaning, JSON, styles=_WITH_BOM),
-        table("chat-answers", "run.jsonl", _ANSWERS, lambda path: stored_replies.read_stored_answers(path).answers),
+        table("chat-answers", "run.jsonl", _ANSWERS, lambda path: stored_replies.read_stored_answers(path).lines),
         Format("conll", (("a.v4_gold_conll", _CONLL),), lambda path: list(conll.read_conll(path)), styles=_WITH_BOM),
         Format(
             "coreference-output", (("out.jsonl", _COREFERENCE),),
-            lambda path: coreference_output.read_coreference_output(path).sentences, JSONL,
+            lambda path: coreference_output.read_coreference_output(path).lines, JSONL,
             styles=(*_WITH_BOM, _reversed_keys),
         ),
         Format("corpus", (("a.txt", _TEXT),), _corpus_meaning, styles=(_bom, _carriage_returns)),

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.datasets.biographies import read_labelled
 from pytest_genderbias.datasets.corpora import TOKENISERS, Vocabulary, draw_contexts, label_groups, scorable_words
-from pytest_genderbias.datasets.files import column_names, read_rows
+from pytest_genderbias.datasets.files import LinesById, column_names, read_rows
 from pytest_genderbias.datasets.gold_pairs import sts_templates
 from pytest_genderbias.datasets.mentions import find_words, gender_of_pronoun
-from pytest_genderbias.datasets.stored_replies import StoredAnswers, picked_options
+from pytest_genderbias.datasets.stored_replies import picked_options
 from pytest_genderbias.mitigation.methods.anonymising import anonymise
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.mitigation.methods.scrubbing import scrub
@@ -125,7 +125,7 @@ def test_apostrophes_are_one(apostrophe: str) -> None:
     assert swap(f"The woman{apostrophe}s hat.", intervention="naive") == f"The man{apostrophe}s hat."
     assert scrub(f"She{apostrophe}ll see.") == f"_{apostrophe}ll see."
     options = ("Can't be determined", "Black", "Asian")
-    stored = StoredAnswers(Path("a"), {"x": f"Can{apostrophe}t be determined"})
+    stored = LinesById(Path("a"), {"x": f"Can{apostrophe}t be determined"})
     assert picked_options(stored, [("x", options)]).tolist() == [[1.0, 0.0, 0.0]]
     assert count_words([f"I can{apostrophe}t do that."], {}, ("i can't",))["refused"].tolist() == [1]
     assert TOKENISERS["words"](f"she{apostrophe}s") == ["she", "'s"]
@@ -139,7 +139,7 @@ def test_hyphens_are_one(hyphen: str) -> None:
 
 @pytest.mark.parametrize("space", SPACES)
 def test_spaces_are_one(space: str) -> None:
-    stored = StoredAnswers(Path("a"), {"x": f"The{space}man "})
+    stored = LinesById(Path("a"), {"x": f"The{space}man "})
     assert picked_options(stored, [("x", ("The woman", "The man"))]).tolist() == [[0.0, 1.0]]
     assert swap(f"The{space}woman{space}left.", intervention="naive") == f"The{space}man{space}left."
 

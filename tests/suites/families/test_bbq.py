@@ -99,7 +99,7 @@ def test_answers_that_are_no_option_are_not_right(tmp_path, reply):
     )
     assert note in found.notes
     path.write_text(path.read_text().replace('Gender_identity-5"', 'Gender_identity-x"'))
-    with pytest.raises(DataFileError, match="got none to 1 of them, the first being 'Gender_identity-5'"):
+    with pytest.raises(DataFileError, match="got none for 1 of them, the first being 'Gender_identity-5'"):
         measured(tmp_path, rows, load_model(str(path)))
 
 

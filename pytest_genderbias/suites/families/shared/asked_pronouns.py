@@ -14,7 +14,8 @@ from typing import Annotated, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.coreference_output import CoreferenceOutput, is_linked, outputs_for, scores_with_pronoun
+from pytest_genderbias.datasets.coreference_output import SentenceOutput, is_linked, outputs_for, scores_with_pronoun
+from pytest_genderbias.datasets.files import LinesById
 from pytest_genderbias.datasets.mentions import FORMS, Span, words_of
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.statistics import coreference_scores
@@ -248,7 +249,7 @@ class Scored:
             DataFileError: a file of predictions lacks a sentence, or has another text or other words for it.
         """
         facts, notes = answer.facts(), (scorer_note(answer.cases),)
-        if isinstance(answer.content, CoreferenceOutput):
+        if isinstance(answer.content, LinesById):
             return _stored(answer.cases, answer.content, facts, notes)
         return _by_scores(np.asarray(answer.values.reshape(answer.n, -1), dtype=np.float64), facts, notes)
 
@@ -264,14 +265,15 @@ def _pairs(gold: IntArray, linked: IntArray) -> FloatArray:
     return coreference_scores.pair_counts(persons == gold[:, None], persons == linked[:, None])[:, None]
 
 
-def _stored(cases: TextCases, content: CoreferenceOutput, facts: Facts, notes: tuple[str, ...]) -> Reading:
+def _stored(cases: TextCases, content: LinesById[SentenceOutput], facts: Facts, notes: tuple[str, ...]) -> Reading:
     texts = [text for (text,) in cases.texts]
     outputs = outputs_for(content, zip(map(str, cases.facts["id"]), texts, strict=True))
     sentences = [
         (output, text, spans[-1], spans[:-1]) for output, text, spans in zip(outputs, texts, cases.spans, strict=True)
     ]
-    scores = np.asarray([scores_with_pronoun(*sentence) for sentence in sentences]) if content.has_scores else None
-    if not content.has_clusters:
+    has_scores = all(output.pronoun_scores is not None for output in outputs)
+    scores = np.asarray([scores_with_pronoun(*sentence) for sentence in sentences]) if has_scores else None
+    if any(output.clusters is None for output in outputs):
         assert scores is not None  # the reader requires clusters or scores
         return _by_scores(scores, facts, notes)
     linked = np.asarray([is_linked(*sentence) for sentence in sentences])

@@ -20,7 +20,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.stored_replies import StoredAnswers, picked_options
+from pytest_genderbias.datasets.files import LinesById
+from pytest_genderbias.datasets.stored_replies import picked_options
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference import intervals
 from pytest_genderbias.statistics.inference.item_bounds import kish_number
@@ -162,7 +163,7 @@ def picked_of(answer: Answer) -> Picked:
     """
     if is_counted(answer):
         return _replied(answer)
-    if not isinstance(answer.content, StoredAnswers):
+    if not isinstance(answer.content, LinesById):
         return _chosen(answer)
     facts = question_facts(answer)
     picked = picked_options(answer.content, zip(facts["id"].tolist(), facts["options"].tolist(), strict=True))
@@ -371,7 +372,7 @@ def unit_mass(options: Options, answer: Answer) -> FloatArray | None:
     """Return the probability of all options together, mean over the messages of a unit, shape (n,); of replies the
     share that can be read, or declines; ``None`` for stored answers.
     """
-    if isinstance(answer.content, StoredAnswers):
+    if isinstance(answer.content, LinesById):
         return None
     if is_counted(answer):
         return np.asarray(1.0 - reply_shares(answer)[2].reshape(len(answer.units), -1).mean(axis=1))
