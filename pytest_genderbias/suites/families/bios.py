@@ -27,14 +27,13 @@ from pytest_genderbias.statistics.group_gaps import Rate
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.right_answers import mean_recall
-from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, take_arrays
+from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, take_arrays
 from pytest_genderbias.suites.families.shared import group_distances
 from pytest_genderbias.suites.families.shared.persons import (
     BIOGRAPHIES,
     COLUMNS,
     LIST,
     Groups,
-    IntArray,
     Persons,
     compared_groups,
     digests,

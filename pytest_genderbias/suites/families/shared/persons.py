@@ -20,7 +20,7 @@ from pytest_genderbias.datasets.files import column_names
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.statistics.group_gaps import confusion_tables, shares_of_first
-from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.cases import Answer, IntArray, TextCases
 from pytest_genderbias.suites.family import Context, Option, text
 from pytest_genderbias.suites.statistic import FloatArray, Options
 from pytest_genderbias.text.normal_form import folded
@@ -87,7 +87,6 @@ def read_table(path: Path, options: Options, any_group: bool) -> LabelledTexts:
     return replace(table, groups=tuple(GENDERS.get(group.lower(), group) for group in table.groups))
 
 
-IntArray = NDArray[np.int64]
 StrArray = NDArray[np.str_]
 Groups = tuple[str, str]
 LIST = "labour-shares"  #: the packaged list of shares of women in the labour market (orgad2022, appendix D.2)
