@@ -24,7 +24,7 @@ from pytest_genderbias.gates.book import (
     read_reference,
 )
 from pytest_genderbias.gates.book_places import Place, book_path, forget, listed, read_place
-from pytest_genderbias.gates.book_update import accepted_on, kept_of, state_of, with_stored_restarts
+from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_stored_restarts
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, Seen, SinceAnchor, make_judgement
 from pytest_genderbias.gates.limits import check_breakable
@@ -131,31 +131,30 @@ class Baseline:
 
     def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
         stored, judged = self.stored(name) or _NOTHING, self.judged.get(name, {})
-        kept, checkpoints, said = self._kept(measurement, name, stored)
-        seen = {statistic: self._sees(kept, statistic, Margin(margin)) for statistic, margin in judged.items()}
+        kept = self._kept(measurement, name, stored)
+        seen = {
+            statistic: self._sees(kept.measurement, statistic, Margin(margin)) for statistic, margin in judged.items()
+        }
         sees = {statistic: one for statistic, one in seen.items() if one is not None and math.isfinite(one.size)}
-        new = entry_of(kept, self.accepted.get(name, ()), judged, sees)
-        entry = accepted_on(_today(), stored, replace(new.entry, checkpoints=checkpoints), self.reason)
-        pooled = kept is not measurement and self._is_chance(name)
-        return replace(new, entry=entry, kept=said, pooled=pooled)
+        new = entry_of(kept.measurement, self.accepted.get(name, ()), judged, sees)
+        entry = replace(new.entry, checkpoints=kept.checkpoints)
+        entry = accepted_on(_today(), stored, entry, self.reason)
+        return replace(new, entry=entry, kept=kept.in_words, pooled=kept.pooled)
 
-    def _kept(self, measurement: Measurement, name: str, stored: BaselineEntry) -> tuple[Measurement, int, str]:
-        """Return what an update stores of a measurement, as :func:`~pytest_genderbias.gates.book_update.kept_of`."""
+    def _kept(self, measurement: Measurement, name: str, stored: BaselineEntry) -> Kept:
+        """Return what an update stores of a measurement."""
         if any(different(measurement, statistic, stored.signature) for statistic in self.judged.get(name, ())):
-            return measurement, 1, ""
+            return Kept(measurement)
         try:
             before = read_items(self.path, name, stored)
         except BaselineError:  # it is written anew
             before = None
         if before is None:
-            return measurement, 1, ""
+            return Kept(measurement)
         weights = measurement.signature["model"].get("fingerprint")
         again = weights is not None and weights == stored.model.get("fingerprint")
-        return kept_of(measurement, before, stored.checkpoints, again, self._is_chance(name))
-
-    def _is_chance(self, name: str) -> bool:
-        """Return whether chance explains the change of an entry, and nobody gives a reason for it."""
-        return not self.reason and name not in self.moved
+        is_chance = not self.reason and name not in self.moved
+        return kept_of(measurement, before, stored.checkpoints, again, is_chance)
 
     def judge(
         self,
@@ -534,9 +533,9 @@ class _EntryGate:
         less = self._why_less_able(retraining_of(self.measurement, statistic))
         if less and not reason:
             return self._refused(self._less_able(less, NO_REASON))
-        kept, _, said = baseline._kept(self.measurement, self.name, self.entry)
-        if self.margin == WITHOUT and (weak := baseline.why_too_weak(kept, statistic)):
-            return self._refused(self._judged(TOO_WEAK, weak, self._how_to_see_more(kept)))
+        kept = baseline._kept(self.measurement, self.name, self.entry)
+        if self.margin == WITHOUT and (weak := baseline.why_too_weak(kept.measurement, statistic)):
+            return self._refused(self._judged(TOO_WEAK, weak, self._how_to_see_more(kept.measurement)))
         accepted = _in_force(self.entry.accepted, self.measurement) if self.is_alike else ()
         notes = baseline.accepted.setdefault(self.name, list(accepted))  # of all statistics of the entry
         why = ""
@@ -550,7 +549,7 @@ class _EntryGate:
             why = f" because: {reason}"
         if less:
             why = f", worse at its task ({less}), because: {reason}"
-        also = f"; {said}" if said else ""
+        also = f"; {kept.in_words}" if kept.in_words else ""
         text = f"{statistic} {format_number(self.old)} -> {format_number(self.value)} accepted{why}{also}"
         bound = "new" if self.entry is _NOTHING else f"was {format_number(self.old)}"
         return replace(self._judged(STORED, text, bound=bound), accepted=accepted)

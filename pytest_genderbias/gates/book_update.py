@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -39,9 +39,24 @@ from pytest_genderbias.statistics.inference.item_sums import Entry, ItemSums, Su
 from pytest_genderbias.text.printable import counted
 
 
-def kept_of(
-    measurement: Measurement, before: StoredItems, weight: int, again: bool, is_chance: bool
-) -> tuple[Measurement, int, str]:
+@dataclass(frozen=True)
+class Kept:
+    """The part of a measurement that an update stores.
+
+    Attributes:
+        measurement: the one that is stored.
+        checkpoints: how many single checkpoints its values are means of.
+        in_words: what it keeps of the stored values; "" if nothing.
+        pooled: whether its values are also those of earlier checkpoints.
+    """
+
+    measurement: Measurement
+    checkpoints: int = 1
+    in_words: str = ""
+    pooled: bool = False
+
+
+def kept_of(measurement: Measurement, before: StoredItems, weight: int, again: bool, is_chance: bool) -> Kept:
     """Return what an update stores of a measurement in place of what is stored.
 
     Where chance explains the change, it is pooled with what is stored, once; else one checkpoint takes its place, with
@@ -53,15 +68,11 @@ def kept_of(
         weight: number of checkpoints that the stored values are of.
         again: whether the measurement is of the checkpoint that was stored last.
         is_chance: whether chance explains the change, and nobody gives a reason for it.
-
-    Returns:
-        What is stored; the number of single checkpoints that its values are means of; and in words, what it keeps of
-        the stored values, "" if nothing.
     """
     if not is_chance:
         with_spread = _with_kept_spread(measurement, before)
         is_kept = with_spread is not measurement
-        return with_spread, 1, "the spread of the stored restarts is kept beside it" if is_kept else ""
+        return Kept(with_spread, 1, "the spread of the stored restarts is kept beside it" if is_kept else "")
     if again:
         kept, checkpoints = _as_stored(measurement, before, weight), weight
         how = "it is one of what is stored, which stays"
@@ -71,9 +82,9 @@ def kept_of(
     if kept.restarts:
         checkpoints = 1
     if kept is measurement:
-        return measurement, checkpoints, ""
+        return Kept(measurement, checkpoints)
     of = counted(kept.restarts, "restarts") if kept.restarts else counted(checkpoints, "checkpoints")
-    return kept, checkpoints, f"{how} ({of})"
+    return Kept(kept, checkpoints, f"{how} ({of})", True)
 
 
 def _pooled(measurement: Measurement, before: StoredItems, weight: int) -> Measurement:
