@@ -86,16 +86,24 @@ class BbqQuestion:
     groups: str
 
 
-def read_bbq(path: Path) -> tuple[tuple[BbqQuestion, ...], int]:
+@dataclass(frozen=True)
+class BbqSet:
+    """Questions, the number of those left out since not exactly one of the two persons is whom the stereotype is about,
+    and whether they are made from templates.
+    """
+
+    questions: tuple[BbqQuestion, ...]
+    left_out: int = 0
+    made: bool = False
+
+
+def read_bbq(path: Path) -> BbqSet:
     """Read a category of BBQ as published, such as ``Religion.jsonl``, or a file of BBQ in another language
     (:func:`~pytest_genderbias.datasets.bbq_questions.bbq_rows`).
 
     A question is left out where the groups of the stereotype name neither person, or both. In ``Race_x_gender.jsonl``
     these groups are races; the stereotype is about persons of one of them and of one gender, that of the only person of
     such a race in most questions of a template.
-
-    Returns:
-        The questions, and the number of those that are left out.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a cell of another form; a duplicate id;
@@ -115,7 +123,7 @@ def read_bbq(path: Path) -> tuple[tuple[BbqQuestion, ...], int]:
     refuse_repeats(path, lines, "example_id")
     if not questions:
         raise DataFileError(f"{path}: expected questions with one person whom the stereotype is about, got none")
-    return tuple(questions), left_out
+    return BbqSet(tuple(questions), left_out)
 
 
 def _target_genders(rows: Sequence[Row]) -> dict[str, str]:
@@ -228,7 +236,7 @@ def _one_of(row: Row, column: str, expected: Sequence[str]) -> str:
     return str(value)
 
 
-def make_bbq_gender(templates: Path, names: Path, seed: int = 0) -> tuple[BbqQuestion, ...]:
+def make_bbq_gender(templates: Path, names: Path, seed: int = 0) -> BbqSet:
     """Make questions on gender from BBQ's templates, with a fixed seed.
 
     Each template is filled with the two persons in both orders: man and woman, boy and girl, the words of the
@@ -253,7 +261,7 @@ def make_bbq_gender(templates: Path, names: Path, seed: int = 0) -> tuple[BbqQue
     for row in read_rows(templates, _TEMPLATE):
         for fill in _fills(row, first_names, rng):
             questions += _filled(row, fill, len(questions), rng)
-    return tuple(questions)
+    return BbqSet(tuple(questions), made=True)
 
 
 def _fills(

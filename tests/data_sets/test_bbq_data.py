@@ -15,14 +15,14 @@ from pytest_genderbias.errors import DataFileError
 
 
 def test_a_published_row(tmp_path):
-    found, left_out = read_bbq(write_bbq(tmp_path, bbq_rows(1, 1)) / "bbq" / "Gender_identity.jsonl")
-    assert left_out == 0
-    unclear, _, clear, other = found[0], *found[1:4]
+    found = read_bbq(write_bbq(tmp_path, bbq_rows(1, 1)) / "bbq" / "Gender_identity.jsonl")
+    assert found.left_out == 0
+    unclear, _, clear, other = found.questions[0], *found.questions[1:4]
     assert (unclear.id, unclear.template, unclear.groups) == ("Gender_identity-0", "1", "F")
     assert (unclear.label, unclear.target, unclear.other, unclear.negative, unclear.ambiguous) == (2, 0, 1, True, True)
     assert clear.options[clear.label] == "The woman" and not clear.ambiguous and clear.negative
     assert other.options[other.label] == "The man" and not other.negative
-    man_first = found[4]
+    man_first = found.questions[4]
     assert (man_first.options[man_first.target], man_first.target) == ("The woman", 1)
 
 
@@ -41,7 +41,7 @@ def test_groups_are_the_same_in_several_spellings(tmp_path, groups, info, target
     names = [["Maria", "F"], ["James", "M"]] if info == ["Maria", "F"] else [[name, name] for name in info]
     row["answer_info"] = {"ans0": names[0], "ans1": names[1], "ans2": ["Unknown", "unknown"]}
     row["additional_metadata"]["stereotyped_groups"] = groups
-    (question,), _ = read_bbq(write_bbq(tmp_path, [row]) / "bbq" / "Gender_identity.jsonl")
+    (question,) = read_bbq(write_bbq(tmp_path, [row]) / "bbq" / "Gender_identity.jsonl").questions
     assert question.target == target
 
 
@@ -49,8 +49,8 @@ def test_questions_about_neither_person_or_both_are_left_out(tmp_path):
     rows = bbq_rows(1, 1)
     rows[0]["additional_metadata"] = {"stereotyped_groups": ["old"]}
     rows[1]["additional_metadata"] = {"stereotyped_groups": ["F", "M"]}
-    found, left_out = read_bbq(write_bbq(tmp_path, rows) / "bbq" / "Gender_identity.jsonl")
-    assert (len(found), left_out) == (len(rows) - 2, 2)
+    found = read_bbq(write_bbq(tmp_path, rows) / "bbq" / "Gender_identity.jsonl")
+    assert (len(found.questions), found.left_out) == (len(rows) - 2, 2)
     for row in rows:
         row["additional_metadata"] = {"stereotyped_groups": ["old"]}
     with pytest.raises(DataFileError, match=r"Gender_identity\.jsonl: expected questions with one person"):
@@ -81,10 +81,10 @@ def test_a_broken_row_is_one_error_with_its_line(tmp_path, change, message):
 
 def test_the_target_of_an_intersection_has_race_and_gender(tmp_path):
     rows = crossed_bbq_rows()
-    found, left_out = read_bbq(write_bbq(tmp_path, rows, "Race_x_gender") / "bbq" / "Race_x_gender.jsonl")
-    assert (len(found), left_out) == (len(rows), 0)
-    targets = {question.groups: set() for question in found}
-    for question in found:
+    found = read_bbq(write_bbq(tmp_path, rows, "Race_x_gender") / "bbq" / "Race_x_gender.jsonl")
+    assert (len(found.questions), found.left_out) == (len(rows), 0)
+    targets = {question.groups: set() for question in found.questions}
+    for question in found.questions:
         targets[question.groups].add(question.options[question.target])
         assert {question.target, question.other} == {0, 1}
     assert targets == {
@@ -95,8 +95,8 @@ def test_the_target_of_an_intersection_has_race_and_gender(tmp_path):
 
 def test_intersections_are_left_out_where_no_question_tells_the_gender(tmp_path):
     rows = [row for row in crossed_bbq_rows() if row["question_index"] == "1" or "Rima" in row["context"]]
-    found, left_out = read_bbq(write_bbq(tmp_path, rows, "Race_x_gender") / "bbq" / "Race_x_gender.jsonl")
-    assert left_out == 8 and {question.template for question in found} == {"1"}
+    found = read_bbq(write_bbq(tmp_path, rows, "Race_x_gender") / "bbq" / "Race_x_gender.jsonl")
+    assert found.left_out == 8 and {question.template for question in found.questions} == {"1"}
 
 
 def test_the_published_intersections(shared_data):
@@ -104,9 +104,9 @@ def test_the_published_intersections(shared_data):
     path = next((shared_data / "bbq").glob("Race_x_gender.jsonl*"), None)
     if path is None:
         pytest.skip("no Race_x_gender.jsonl, which is too large for the data folder")
-    found, left_out = read_bbq(path)
-    assert len(found) + left_out == 15_960 and left_out < 160
-    assert {question.groups[-3:] for question in found} == {"(F)", "(M)"}
+    found = read_bbq(path)
+    assert len(found.questions) + found.left_out == 15_960 and found.left_out < 160
+    assert {question.groups[-3:] for question in found.questions} == {"(F)", "(M)"}
 
 
 def test_each_category_has_its_file():
@@ -147,7 +147,7 @@ def written(folder, *templates):
 
 
 def test_a_template_is_filled_in_both_orders(tmp_path):
-    questions = make_bbq_gender(*written(tmp_path, {}))
+    questions = make_bbq_gender(*written(tmp_path, {})).questions
     assert len(questions) == 8
     assert questions[0].context == "A woman met a man."
     assert [(q.ambiguous, q.negative) for q in questions[:4]] == [
@@ -169,7 +169,7 @@ def test_names_and_words_come_from_lists_and_a_fixed_seed(tmp_path):
         "Ambiguous_Context": "{{NAME1}} met {{NAME2}} at the {{WORD1}}.",
     }
     paths = written(tmp_path, template)
-    first, again, other = (make_bbq_gender(*paths, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (make_bbq_gender(*paths, seed=seed).questions for seed in (0, 0, 1))
     assert first == again != other
     assert len(first) == 2 * FILLS * 4, "of 2 names x 1 name x 3 words, 5 are drawn"
     assert all("Lee" not in q.context and "{" not in q.context for q in first)
@@ -183,7 +183,7 @@ def test_a_template_with_words_of_its_own_is_filled_once(tmp_path):
         "NAME2_info": "nonTrans",
         "Known_stereotyped_groups": '["Transgender women", "trans"]',
     }
-    questions = make_bbq_gender(*written(tmp_path, own))
+    questions = make_bbq_gender(*written(tmp_path, own)).questions
     assert len(questions) == 4
     assert {q.options[q.target] for q in questions} == {"The trans woman"}
 
@@ -204,19 +204,19 @@ def test_a_broken_template_is_one_error_with_its_line(tmp_path, change, message)
 
 def test_the_published_templates_and_religion(shared_data):
     folder = shared_data / "bbq"
-    made = make_bbq_gender(folder / "templates_gender_identity.csv", folder / "vocabulary_proper_names.csv")
+    made = make_bbq_gender(folder / "templates_gender_identity.csv", folder / "vocabulary_proper_names.csv").questions
     assert len({q.template for q in made}) == 50
     assert len(made) == 1600
     assert all("{" not in q.context + q.question + "".join(q.options) for q in made)
     with gzip.open(folder / "Religion.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    read, left_out = read_bbq(folder / "Religion.jsonl.gz")
-    assert left_out == 0 and len(read) == len(rows) == 1200
-    for row, question in zip(rows, read, strict=True):
+    read = read_bbq(folder / "Religion.jsonl.gz")
+    assert read.left_out == 0 and len(read.questions) == len(rows) == 1200
+    for row, question in zip(rows, read.questions, strict=True):
         target = row["answer_info"][f"ans{question.target}"][1]
         assert target in row["additional_metadata"]["stereotyped_groups"]
         assert question.options[question.label] == row[f"ans{row['label']}"]
-    assert Counter(q.ambiguous for q in read) == {True: 600, False: 600}
+    assert Counter(q.ambiguous for q in read.questions) == {True: 600, False: 600}
 
 
 def test_answers_are_compared_without_case_and_full_stop(tmp_path):

@@ -39,8 +39,8 @@ def table(path, *rows):
     return path
 
 
-def only(read):
-    (question,), _ = read
+def only(found):
+    (question,) = found.questions
     return question
 
 
@@ -57,7 +57,7 @@ def test_the_spanish_and_catalan_form(tmp_path):
 
 def test_the_korean_form(tmp_path):
     counter = {**KOREAN, "sample_id": "gender_identity-003b-001-dis-cnt", "biased_answer": "남자"}
-    (biased, other), _ = read_bbq(table(tmp_path / "KoBBQ.tsv", KOREAN, counter))
+    biased, other = read_bbq(table(tmp_path / "KoBBQ.tsv", KOREAN, counter)).questions
     assert biased.template == other.template == "gender_identity-003"
     for one, negative in ((biased, True), (other, False)):
         assert (one.target, one.other, one.label) == (0, 2, 2) and one.negative is negative and not one.ambiguous
@@ -68,9 +68,9 @@ def test_the_chinese_form(tmp_path):
     lost = {**told, "example_id": 2, "ans0": "爸爸", "ans1": "妈妈"}
     table(tmp_path / "gender" / "ambiguous" / "ambiguous.csv", CHINESE)
     table(tmp_path / "gender" / "disambiguous" / "disambiguous.csv", told, lost)
-    found, left_out = read_bbq(tmp_path / "gender")
-    assert [(one.target, one.other, one.ambiguous) for one in found] == [(1, 0, True), (0, 1, False)]
-    assert left_out == 1 and not any(one.negative for one in found)
+    found = read_bbq(tmp_path / "gender")
+    assert [(one.target, one.other, one.ambiguous) for one in found.questions] == [(1, 0, True), (0, 1, False)]
+    assert found.left_out == 1 and not any(one.negative for one in found.questions)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.bbq_questions import BbqQuestion, make_bbq_gender, read_bbq
+from pytest_genderbias.datasets.bbq_questions import BbqSet, make_bbq_gender, read_bbq
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError, bbq_categories
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
@@ -159,13 +159,9 @@ class Bbq(Family[Path | None]):
 
     def questions(self, body: Path | None, options: Options, context: Context) -> dict[str, Question]:
         """Ask each question with its options in every order; a unit is a question."""
-        made = False
-        if body:
-            found, left_out = read_bbq(body)
-        else:
-            found, left_out, made = _read(options["category"], context.data)
-        texts = [(f"{one.context}\n\n{one.question}", _said(one.options, context)) for one in found]
-        return {"questions": asking.asked(texts, _facts(found, left_out, made), context)}
+        found = read_bbq(body) if body else _read(options["category"], context.data)
+        texts = [(f"{one.context}\n\n{one.question}", _said(one.options, context)) for one in found.questions]
+        return {"questions": asking.asked(texts, _facts(found), context)}
 
     def summarise(self, body: Path | None, options: Options, answers: Answers, seed: int) -> Summary:
         """Compute bias and accuracies; intervals over templates."""
@@ -215,24 +211,25 @@ def _said(options: Sequence[str], context: Context) -> list[str]:
     return [context.ask["unknown"] if option == "unknown" else option for option in options]
 
 
-def _read(category: str, data: DataFolder) -> tuple[tuple[BbqQuestion, ...], int, bool]:
-    """Return the questions of a category, how many are left out, and whether they are made from templates."""
+def _read(category: str, data: DataFolder) -> BbqSet:
+    """Return the questions of a category. Without the file on gender, they are made from templates."""
     try:
-        return *read_bbq(data.find("bbq", category)), False
+        return read_bbq(data.find("bbq", category))
     except MissingDataError as missing:
         if category == "gender":
             with suppress(MissingDataError):
-                return make_bbq_gender(data.find("bbq", "gender_templates"), data.find("bbq", "names")), 0, True
+                return make_bbq_gender(data.find("bbq", "gender_templates"), data.find("bbq", "names"))
         raise missing from None
 
 
-def _facts(found: Sequence[BbqQuestion], left_out: int, made: bool) -> Facts:
+def _facts(found: BbqSet) -> Facts:
     names = ("id", "template", "options", "groups", "label", "target", "other", "negative", "ambiguous")
+    n = len(found.questions)
     return {
-        **{name: np.asarray([getattr(one, name) for one in found]) for name in names},
-        "asked": np.asarray([one.question for one in found]),
-        "made": np.full(len(found), made),
-        "left_out": np.full(len(found), left_out),
+        **{name: np.asarray([getattr(one, name) for one in found.questions]) for name in names},
+        "asked": np.asarray([one.question for one in found.questions]),
+        "made": np.full(n, found.made),
+        "left_out": np.full(n, found.left_out),
     }
 
 
