@@ -93,9 +93,9 @@ def measure_once(tokens: int) -> dict[str, Any]:
         labels = label_groups(vocabulary, [[f"w{i}" for i in group] for group in _GROUPS])
         counters = [CooccurrenceCounter(labels, context) for context in (ContextWindow(1.0, 10), ContextWindow())]
         start = time.perf_counter()
-        documents, words = feed_corpus(path, vocabulary, *(counter.feed for counter in counters))
+        size = feed_corpus(path, vocabulary, *(counter.feed for counter in counters))
         spent = time.perf_counter() - start
-    assert documents == 1 and all(counter.result().words.sum() == words for counter in counters)
+    assert size.documents == 1 and all(counter.result().words.sum() == size.tokens for counter in counters)
     return {"peak": peak_bytes(), "seconds": spent}
 
 

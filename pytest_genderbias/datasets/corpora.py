@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,8 +191,15 @@ _MARK = re.compile(r"^(?:(?P<name>=== .+ ===)| ?= [^=\n]+ = ?)[ \t]*$", re.MULTI
 Count: TypeAlias = Callable[[Ids, Ids], None]
 
 
-def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counts: Count, tokens: str = "auto") -> tuple[int, int]:
-    """Read a corpus once and count its word ids by all functions.
+class Size(NamedTuple):
+    """The size of a corpus: documents with at least one token, and tokens."""
+
+    documents: int
+    tokens: int
+
+
+def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counts: Count, tokens: str = "auto") -> Size:
+    """Read a corpus once and give its word ids to all functions that count them.
 
     Memory does not grow with the text, except for the vocabulary.
 
@@ -201,9 +208,6 @@ def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counts: Count, tokens
         vocabulary: The word ids; new words are added.
         counts: The functions; each receives the same ids.
         tokens: ``spaces`` splits at white space, ``words`` as running text; ``auto`` decides for each file.
-
-    Returns:
-        The number of documents with at least one token, and of tokens.
 
     Raises:
         DataFileError: the file is missing, has no tokens or is not UTF-8; a line is not a document; the text is not
@@ -215,7 +219,7 @@ def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counts: Count, tokens
         documents, n_tokens = documents + len(ends), n_tokens + len(ids)
         for count in counts:
             count(ids, ends)
-    return documents, n_tokens
+    return Size(documents, n_tokens)
 
 
 def read_ids(path: str | Path, vocabulary: Vocabulary, *, tokens: str = "auto") -> Iterator[tuple[Ids, Ids]]:

@@ -123,7 +123,7 @@ def test_a_corpus_that_is_cut_or_english_is_read(tmp_path: Path) -> None:
         assert file_tokens(path) == mode
         assert vocabulary.words == list(dict.fromkeys(text.split() if mode == "spaces" else WORD.findall(text)))
         assert size == (1, len(text.split() if mode == "spaces" else WORD.findall(text)))
-        assert read_passages([path], 500)[0][1] == size[1]
+        assert read_passages([path], 500)[0][1] == size.tokens
     assert "北京大学" in vocabulary.words
 
 

@@ -58,13 +58,11 @@ class CorpusBody:
 class Counted:
     """The counts of a text in both contexts, and the bias of its scored words.
 
-    ``documents``: number of those with at least one token. ``split``: the tokeniser mode, ``spaces``, ``words``, or
-    both if the files differ. ``counts`` and ``scores`` (ids, bias) are by context. ``reasons`` explains a context
-    without scores.
+    ``split``: the tokeniser mode, ``spaces``, ``words``, or both if the files differ. ``counts`` and ``scores`` (ids,
+    bias) are by context. ``reasons`` explains a context without scores.
     """
 
-    documents: int
-    tokens: int
+    size: corpora.Size
     split: str
     counts: Mapping[str, cooccurrence.Cooccurrence]
     scores: dict[str, tuple[NDArray[np.intp], FloatArray]] = field(default_factory=dict)
@@ -93,8 +91,8 @@ class Counting:
 
     def count(self, texts: Sequence[str | Path], split: str | None) -> Counted:
         """Count texts in memory, each as a document, or without the mode ``split`` of the tokeniser those in files."""
-        documents, tokens, counts = self._counts(texts, split, self._labels)
-        counted = Counted(documents, tokens, split or " and ".join(self._splits(texts)), counts)
+        size, counts = self._counts(texts, split, self._labels)
+        counted = Counted(size, split or " and ".join(self._splits(texts)), counts)
         for context in counts:
             try:
                 counted.scores[context] = self.scores(counted, context, self._options["group_share"])
@@ -114,7 +112,7 @@ class Counting:
             pair = number.setdefault(key, len(number)) % _MOST_PAIRS
             word = self._vocabulary[normal_form(entry.word)]
             labels[word] = 2 * pair + self._labels[word]
-        return self._counts(texts, split, labels)[-1]
+        return self._counts(texts, split, labels)[1]
 
     def split_like(self, paths: Iterable[str | Path]) -> str | None:
         """Return the tokeniser mode of files, to split other texts the same way; None if the files differ or there are
@@ -243,8 +241,8 @@ class Counting:
 
     def _counts(
         self, texts: Sequence[str | Path], split: str | None, labels: NDArray[np.int8]
-    ) -> tuple[int, int, dict[str, cooccurrence.Cooccurrence]]:
-        """Return the numbers of documents and tokens, and their counts in each context, of the groups in ``labels``."""
+    ) -> tuple[corpora.Size, dict[str, cooccurrence.Cooccurrence]]:
+        """Return the size of texts, and their counts in each context, of the groups in ``labels``."""
         options, groups = self._options, -(-int(labels.max()) // 2) * 2
         contexts = {
             FIXED: cooccurrence.ContextWindow(1.0, options["k"]),
@@ -255,15 +253,15 @@ class Counting:
             feeds, tokens = [counter.feed for counter in counters.values()], options["tokens"]
             sizes = [corpora.feed_corpus(path, self._vocabulary, *feeds, tokens=tokens) for path in texts]
         else:
-            written, sizes = [str(text) for text in texts], []
-            refuse_uncut_replies(written)
-            for found in map(corpora.TOKENISERS[split], written):
-                ids: corpora.Ids = self._vocabulary.ids(found)
-                sizes.append((1, len(ids)))
+            documents, sizes = [str(text) for text in texts], []
+            refuse_uncut_replies(documents)
+            for words in map(corpora.TOKENISERS[split], documents):
+                ids: corpora.Ids = self._vocabulary.ids(words)
+                sizes.append(corpora.Size(1, len(ids)))
                 for counter in counters.values():
                     counter.feed(ids, [len(ids)])
-        documents, words = sum(n for n, _ in sizes), sum(n for _, n in sizes)
-        return documents, words, {key: counter.result() for key, counter in counters.items()}
+        size = corpora.Size(sum(s.documents for s in sizes), sum(s.tokens for s in sizes))
+        return size, {key: counter.result() for key, counter in counters.items()}
 
     def _splits(self, paths: Iterable[str | Path]) -> list[str]:
         return sorted(
@@ -466,7 +464,7 @@ class Corpus(Family[CorpusBody]):
         items = counting.items(counted) | counting.sums(counted, training) | _passages(answers.get("perplexity"))
         # With tokens=auto, another text may be split in another way; record the mode, so that a baseline notices.
         data = {"tokens": counted.split} if options["tokens"] == "auto" else {}
-        tokens = None if "texts" in answers else counted.tokens - counting.punctuation(counted)
+        tokens = None if "texts" in answers else counted.size.tokens - counting.punctuation(counted)
         shown = [note for note in notes if note]
         return replace(figures, records=records, items=items, notes=shown, count=tokens, data=data)
 
@@ -627,7 +625,7 @@ def _take_perplexity(figures: Summary, answer: Answer | None, is_generated: bool
 def _size_note(what: str, found: Counted, marks: int, body: CorpusBody) -> str:
     words = ", ".join(f"{n:,.0f} {g}" for g, n in zip(body.groups, found.counts[FIXED].groups, strict=True))
     scored = len(found.scores[FIXED][0]) if FIXED in found.scores else 0
-    size = f"{found.tokens - marks:,} words in {found.documents:,} documents"
+    size = f"{found.size.tokens - marks:,} words in {found.size.documents:,} documents"
     apart = f", beside {marks:,} tokens without a letter or digit" if marks else ""
     return f"{what}{size}{apart}; gendered: {words}; scored: {scored:,}"
 
