@@ -99,7 +99,7 @@ def outputs_for(output: LinesById[SentenceOutput], texts: Iterable[tuple[str, st
             f"{output.path} is the output on another data set: it has none of these {len(ids)} sentences, such as"
             f" {brief(ids[0])}" + ("" if own is None else f"; its own are such as {brief(own)}")
         )
-    outputs = output.of(ids, "sentences")
+    outputs = output.of(ids, "a line", "sentences")
     for sentence, (_, text) in zip(outputs, wanted, strict=True):
         _refuse_other_text(output.path, sentence, text)
     return outputs

@@ -72,8 +72,13 @@ class LinesById(Generic[LineT]):
     path: Path
     lines: Mapping[str, LineT]
 
-    def of(self, ids: Sequence[str], what: str) -> list[LineT]:
-        """Return what it says of some cases, in their order. ``what``: the cases, in the plural.
+    def of(self, ids: Sequence[str], what: str, cases: str) -> list[LineT]:
+        """Return what it says of some cases, in their order.
+
+        Args:
+            ids: of the cases.
+            what: what it should have of each, for messages: "a line".
+            cases: the cases, in the plural, for messages.
 
         Raises:
             DataFileError: it lacks one.
@@ -81,7 +86,7 @@ class LinesById(Generic[LineT]):
         missing = [name for name in ids if name not in self.lines]
         if missing:
             raise DataFileError(
-                f"{self.path}: expected a line for each of {len(ids)} {what}, got none for {len(missing)} of them, the"
+                f"{self.path}: expected {what} for each of {len(ids)} {cases}, got none for {len(missing)} of them, the"
                 f" first being {brief(missing[0])}"
             )
         return [self.lines[name] for name in ids]

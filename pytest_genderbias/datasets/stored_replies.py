@@ -232,7 +232,7 @@ def picked_options(stored: LinesById[str], questions: Iterable[tuple[str, Sequen
     [[0.0, 1.0], [0.0, 0.0]]
     """
     wanted = list(questions)
-    answers = stored.of([name for name, _ in wanted], "questions")
+    answers = stored.of([name for name, _ in wanted], "an answer", "questions")
     return np.asarray(
         [
             [float(_compared(answer) == _compared(option)) for option in options]
