@@ -136,21 +136,32 @@ def fewest_significant(sizes: ArrayLike, level: float, test: str = "chi2") -> li
 
 
 def persons_by_group(persons: sparse.csr_array, groups: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
-    """Count persons by fill and group. ``groups`` of shape (P,) give (F, G), of shape (R, P) give (F, R, G).
+    """Count persons by fill and group.
 
-    ``persons``: for whom each fill is supplied, as :func:`persons_of_fills` returns them.
+    Args:
+        persons: for whom each fill is supplied, sparse, (F, P), as :func:`persons_of_fills` returns it.
+        groups: group of each person, 0 to n_groups - 1, shape (P,) or, of R groupings, (R, P).
+        n_groups: number of groups G.
+
+    Returns:
+        Shape (F, G), or of several groupings (F, R, G).
     """
     flat = np.atleast_2d(groups)
     onehot = (flat[:, :, None] == np.arange(n_groups)).astype(np.float64)  # R, P, G
     counts = persons @ onehot.transpose(1, 0, 2).reshape(flat.shape[1], -1)
-    shaped = np.rint(counts).astype(np.int64).reshape(-1, flat.shape[0], n_groups)
+    shaped = np.rint(counts).astype(np.int64).reshape(persons.shape[0], flat.shape[0], n_groups)
     return np.asarray(shaped if groups.ndim == 2 else shaped[:, 0], dtype=np.int64)
 
 
 def persons_of_fills(fills: ArrayLike) -> tuple[NDArray[np.int64], sparse.csr_array]:
-    """Return the distinct fills of one template, (F,), and for whom each is supplied, sparse, (F, P).
+    """Return the fills of one template, and for whom each is supplied.
 
-    ``fills``: the k distinct fills of each person, shape (P, k).
+    Args:
+        fills: the k distinct fills of each person, shape (P, k).
+
+    Returns:
+        The distinct fills in ascending order, shape (F,); and a sparse matrix of shape (F, P), 1 where a fill is
+        supplied for a person.
     """
     table = np.asarray(fills)
     distinct, back = np.unique(table, return_inverse=True)

@@ -4,7 +4,7 @@ A.4.1).
 r is the predicted class, y the gold class, z the group. All functions take tables from
 :func:`~.group_gaps.confusion_tables`: cases by group, gold class and prediction, shape (..., G, K, R), for any number
 of groups. Tables from :func:`probability_tables` make r the probabilities of the outputs. A cell without cases has no
-distance, but NaN.
+distance: it is NaN.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def index_wasserstein(p: ArrayLike, q: ArrayLike) -> FloatArray:
 
 
 def independence(tables: ArrayLike) -> FloatArray:
-    """Return KL( P(r | z) || P(r) ) for each group, in nats, shape (..., G, 1); away from 0 is worse.
+    """Return KL( P(r | z) || P(r) ) for each group, in nats.
+
+    Returns:
+        Shape (..., G, 1). 0 or more, away from 0 is worse; NaN for a group without cases.
 
     Raises:
         UndefinedError: there are no cases.
@@ -78,8 +81,10 @@ def independence(tables: ArrayLike) -> FloatArray:
 
 
 def separation(tables: ArrayLike) -> FloatArray:
-    """Return KL( P(r | y, z) || P(r | y) ) for each group and gold class, in nats, shape (..., G, K); away from 0 is
-    worse.
+    """Return KL( P(r | y, z) || P(r | y) ) for each group and gold class, in nats.
+
+    Returns:
+        Shape (..., G, K). 0 or more, away from 0 is worse; NaN where a group has no cases of a gold class.
 
     Raises:
         UndefinedError: there are no cases.
@@ -95,11 +100,13 @@ def separation(tables: ArrayLike) -> FloatArray:
 
 
 def sufficiency(tables: ArrayLike) -> FloatArray:
-    """Return the Wasserstein distance of P(y | r, z) and P(y | r) for each group and predicted class, shape (..., G,
-    R).
+    """Return the Wasserstein distance of P(y | r, z) and P(y | r) for each group and predicted class.
 
     The unit is a step of the class index; as in orgad2022, the codes of the gold classes should follow the alphabetical
-    order of their labels. 0 to K - 1, away from 0 is worse.
+    order of their labels.
+
+    Returns:
+        Shape (..., G, R). 0 to K - 1, away from 0 is worse; NaN where no case of a group is predicted as a class.
 
     Raises:
         UndefinedError: there are no cases.
@@ -141,6 +148,9 @@ def distance_figure(distances: ArrayLike, figure: DistanceFigure) -> FloatArray:
     Returns:
         Shape (...); NaN where a group has no cases (``sum``), or no class has cases of both groups (``gap``).
 
+    Raises:
+        ValueError: ``gap`` is asked for, and there are not two groups.
+
     Example:
         Women get class 0, as many men class 1: each is ln 2 from the overall distribution. Class 0 has three women and
         one man, and only he is not recognised: overall (3/4, 1/4), so ln 4/3 against ln 4.
@@ -169,7 +179,9 @@ def _counts(tables: ArrayLike) -> FloatArray:
 
 
 def _compare(counts: FloatArray, distance: Callable[[FloatArray, FloatArray], FloatArray]) -> FloatArray:
-    """Compare each group's distribution along the last axis with the overall one. ``counts``: shape (..., G, C, R)."""
+    """Compare each group's distribution along the last axis with the overall one: shape (..., G, C, R) to (..., G, C),
+    NaN for a cell without cases.
+    """
     overall = counts.sum(axis=-3, keepdims=True)
     values = distance(_shares(counts), _shares(overall))
     return np.where(counts.any(axis=-1), values, np.nan)
