@@ -66,47 +66,49 @@ def read_conll(path: Path) -> Iterator[Document]:
 
 def _read_documents(file: Path) -> Iterator[tuple[int, Document]]:
     """Yield the documents of a file, each with the line of its beginning."""
-    begun, name = 0, ""
-    rows: list[tuple[str, list[str]]] = []
-    for line, text in read_lines(file):
-        where = place(file, line)
+    lines = read_lines(file)
+    for line, text in lines:
         if text.startswith(_BEGIN):
-            if begun:
-                raise DataFileError(
-                    f"{where}: expected {brief(_END)} of the document in line {begun} first, got {brief(text)}"
-                )
-            begun, name, rows = line, text.removeprefix(_BEGIN).strip(), []
-        elif not begun:
-            if text.strip() and not text.startswith("#"):
-                raise DataFileError(f"{where}: expected {brief(_BEGIN)} before the first token, got {brief(text)}")
-        elif text.startswith(_END):
-            yield begun, _document(name, rows, where)
-            begun = 0
-        else:
-            rows.append((where, text.split()))
-    if begun:
-        raise DataFileError(f"{place(file, begun)}: the document has no {brief(_END)}; the file may have been cut off")
+            yield line, _read_document(file, line, text.removeprefix(_BEGIN).strip(), lines)
+        elif text.strip() and not text.startswith("#"):
+            raise DataFileError(
+                f"{place(file, line)}: expected {brief(_BEGIN)} before the first token, got {brief(text)}"
+            )
 
 
-def _document(name: str, rows: list[tuple[str, list[str]]], end: str) -> Document:
-    """Return the document of rows, each with its place and columns; ``end`` is the place of its end."""
+def _read_document(file: Path, begin: int, name: str, lines: Iterator[tuple[int, str]]) -> Document:
+    """Read the lines of a document that follow the one of its beginning, up to its end."""
     words: list[str] = []
     sentence_ends: list[int] = []
     opened: dict[str, list[int]] = {}  # by cluster, the first tokens of mentions that have not ended
-    mentions: dict[Span, str] = {}  # by first and last token
-    for where, columns in rows:
-        if columns:
+    mentions: dict[Span, str] = {}  # the cluster, by first and last token
+    for line, text in lines:
+        where = place(file, line)
+        if text.startswith(_END):
+            break
+        if text.startswith(_BEGIN):
+            raise DataFileError(
+                f"{where}: expected {brief(_END)} of the document in line {begin} first, got {brief(text)}"
+            )
+        if columns := text.split():
             _read_mentions(where, columns, len(words), opened, mentions)
             words.append(columns[_WORD])
         else:
             sentence_ends.append(len(words))
+    else:
+        raise DataFileError(f"{place(file, begin)}: the document has no {brief(_END)}; the file may have been cut off")
     for cluster, begun in opened.items():
         if begun:
             raise DataFileError(
-                f"{end}: a mention of cluster {cluster} has not ended (it begins with token {begun[-1] + 1})"
+                f"{where}: a mention of cluster {cluster} has not ended (it begins with token {begun[-1] + 1})"
             )
     if not words:
-        raise DataFileError(f"{end}: the document has no tokens")
+        raise DataFileError(f"{where}: the document has no tokens")
+    return _document(name, words, sentence_ends, mentions)
+
+
+def _document(name: str, words: list[str], sentence_ends: list[int], mentions: dict[Span, str]) -> Document:
+    """Return a document with its text and the spans of characters in it."""
     starts = accumulate((len(word) + 1 for word in words), initial=0)
     tokens = tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False))
     sentences = list(pairwise(sorted({0, *sentence_ends, len(words)})))
@@ -125,7 +127,7 @@ def _document(name: str, rows: list[tuple[str, list[str]]], end: str) -> Documen
 def _read_mentions(
     where: str, columns: list[str], token: int, opened: dict[str, list[int]], mentions: dict[Span, str]
 ) -> None:
-    """Add the mentions that begin or end with a token."""
+    """Add the mentions that end with a token to ``mentions``, and those that only begin with it to ``opened``."""
     if len(columns) <= _WORD + 1:
         raise DataFileError(
             f"{where}: expected the word in column 4 and the coreference in the last, got {len(columns)} columns"
