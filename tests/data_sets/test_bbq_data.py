@@ -225,9 +225,8 @@ def test_answers_are_compared_without_case_and_full_stop(tmp_path):
     stored = read_stored_answers(path)
     options = ("The woman", "The man", "Unknown")
     assert picked_options(stored, [("a-2", options), ("a-1", options)]).tolist() == [[0, 0, 0], [1, 0, 0]]
-    with pytest.raises(
-        DataFileError, match=r"expected an answer for each of 2 questions, got none for 1 of them, the first being 'a-3'"
-    ):
+    missing = r"expected an answer for each of 2 questions, got none for 1 of them, the first being 'a-3'"
+    with pytest.raises(DataFileError, match=missing):
         picked_options(stored, [("a-1", options), ("a-3", options)])
 
 
