@@ -14,6 +14,7 @@ from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.reply_questions import (
+    ReplyQuestion,
     TwoWays,
     batch_row,
     can_think,
@@ -49,14 +50,13 @@ def carry_out(typed: Typed) -> int:
         return 0
     model = typed.values["batch"]
     for question in questions:
-        row = question if model is None else batch_row(question, model)
-        print(json.dumps(row, ensure_ascii=False))
+        print(json.dumps(question if model is None else batch_row(question, model), ensure_ascii=False))
     sys.stdout.flush()
     print(f"{cost}; measure the replies with --bias-model=NAME=REPLIES.jsonl", file=sys.stderr)
     return 0
 
 
-def _questions(typed: Typed) -> Iterator[dict[str, Any]]:
+def _questions(typed: Typed) -> Iterator[ReplyQuestion]:
     values = typed.values
     role = Role(TEXT_REPLIES, _SYSTEM, samples=values["samples"])
     data = typed.flags.get("data")

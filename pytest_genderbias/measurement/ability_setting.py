@@ -15,11 +15,13 @@ from pytest_genderbias.text.schema import Rule
 ABILITY = "ability"  #: the setting
 _WORDS = '"none: REASON" to leave ability unasked, or the path of a YAML file of control items'
 NONE = "none"  #: begins the setting that leaves ability unasked
+#: What the setting means: the reason why ability is not asked, or the files of the user's control items. Without files,
+#: only the packaged ones are asked.
+AbilitySetting: TypeAlias = str | tuple[Path, ...]
 
 
-def read_ability(written: object, where: str = "ability") -> str | tuple[Path, ...]:
-    """Return what the setting ``ability`` means: the reason why ability is not asked, or the files of the user's
-    control items, without any the packaged ones alone.
+def read_ability(written: object, where: str = "ability") -> AbilitySetting:
+    """Return what the setting ``ability`` means.
 
     Args:
         written: ``None`` for the packaged control items; ``"none: REASON"`` to ask none; the path of a file of control

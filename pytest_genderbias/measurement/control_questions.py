@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.measurement.ability import TASKS_BY_ROLE, Ability
+from pytest_genderbias.measurement.ability_setting import AbilitySetting
 from pytest_genderbias.measurement.carry_out import Asked
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan
@@ -40,16 +40,14 @@ from pytest_genderbias.suites.query import (
 )
 
 
-def judge(
-    measurement: Measurement, asked: Asked, of_role: Sequence[Ability], setting: str | Sequence[Path]
-) -> Measurement:
+def judge(measurement: Measurement, asked: Asked, of_role: Sequence[Ability], setting: AbilitySetting) -> Measurement:
     """Return a measurement with the abilities of its model, and without its values if the model is not able.
 
     Args:
         measurement: of the answers.
         asked: the answers, with the suite and the model.
         of_role: the abilities that the suite needs from a model of its role.
-        setting: the files of control items beside the packaged ones, or the reason why none were asked.
+        setting: by which items they were asked, or why none were.
 
     Raises:
         DataFileError: a file of control items breaks a rule.
@@ -71,7 +69,7 @@ def judge(
 
 
 def abilities_of_role(
-    plan: Plan, model: Model, settings: ScoreSettings, setting: str | Sequence[Path], known: dict[object, Ability]
+    plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting, known: dict[object, Ability]
 ) -> Iterator[Ability]:
     """Yield the abilities that a suite needs from a model of its role; each is asked when it is wanted.
 
@@ -79,7 +77,7 @@ def abilities_of_role(
         plan: the suite and its questions.
         model: the model. One without a fingerprint is asked for every measurement.
         settings: settings of scoring. Every item is asked, whatever the limit is.
-        setting: as of :func:`judge`.
+        setting: by which items, or why none are asked.
         known: the abilities of earlier measurements, to which new ones are added.
 
     Raises:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from zlib import crc32
 
 import numpy as np
@@ -36,6 +36,19 @@ from pytest_genderbias.text.reply_reading import opened_reasoning
 FloatArray = NDArray[np.float64]
 
 
+class ReplyQuestion(TypedDict):
+    """A row of a file of questions.
+
+    ``id``: by which the replies are found. ``messages``: the question as chat endpoints take it, one message of the
+    user. ``options``: by their label. ``samples``: how many replies are wanted.
+    """
+
+    id: str
+    messages: list[dict[str, str]]
+    options: dict[str, str]
+    samples: int
+
+
 def describe_cost(messages: Sequence[str], replies: int) -> str:
     """Return what questions cost: their number, that of all replies, and the tokens of all requests, about.
 
@@ -46,11 +59,8 @@ def describe_cost(messages: Sequence[str], replies: int) -> str:
     return f"{len(messages):,} questions, {replies:,} replies, about {tokens:,} tokens in the questions"
 
 
-def reply_questions(plan: Plan, limit: int | None, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield the questions of a suite to a system that answers in text, as rows of a file of questions.
-
-    ``id``: by which the replies are found. ``messages``: the question as chat endpoints take it. ``options``: by their
-    label. ``samples``: how many replies are wanted.
+def reply_questions(plan: Plan, limit: int | None, seed: int) -> Iterator[ReplyQuestion]:
+    """Yield the questions of a suite to a system that answers in text.
 
     Args:
         plan: of the suite, for such a system.
@@ -64,12 +74,16 @@ def reply_questions(plan: Plan, limit: int | None, seed: int) -> Iterator[dict[s
         if not isinstance(query, Replies):
             raise NotApplicableError(f"{plan.suite.name} asks for something else than replies in text")
         texts = option_texts(message, query.labels) or query.labels
-        messages, options = [{"role": "user", "content": message}], dict(zip(query.labels, texts, strict=True))
-        yield {"id": query.id_of(number), "messages": messages, "options": options, "samples": query.samples}
+        yield {
+            "id": query.id_of(number),
+            "messages": [{"role": "user", "content": message}],
+            "options": dict(zip(query.labels, texts, strict=True)),
+            "samples": query.samples,
+        }
 
 
-def batch_row(question: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """Return a question of :func:`reply_questions` as a row of a batch of an OpenAI-like API."""
+def batch_row(question: ReplyQuestion, model: str) -> dict[str, Any]:
+    """Return a question as a row of a batch of an OpenAI-like API."""
     body = {"model": model, "messages": question["messages"], "n": question["samples"]}
     return {"custom_id": question["id"], "method": "POST", "url": "/v1/chat/completions", "body": body}
 
