@@ -258,7 +258,7 @@ def resolve_subject(
     run_settings: Mapping[str, Any],
     load: LoadSuite,
 ) -> tuple[Suite, str, dict[str, YamlValue]]:
-    """Load the suite that an entry names, and check statistic and settings against it; return all three.
+    """Load the suite that an entry names, and check statistic and settings against it.
 
     Args:
         at: the entry, for messages.
@@ -267,6 +267,12 @@ def resolve_subject(
         settings: of the measurement.
         run_settings: annotations of the settings that the entry may have besides the options of the suite.
         load: loads a suite.
+
+    Returns:
+        The suite, the name of the statistic, and the settings of the measurement.
+
+    Raises:
+        DataFileError: one of them is wrong; the message names its line.
     """
     suite = _load(at, name, load)
     if statistic is not None and statistic not in suite.family.statistics:

@@ -346,7 +346,8 @@ def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None
     grids = entry.grid if isinstance(entry.grid, list) else [entry.grid]
 
     def load_beside(name: str) -> Suite:
-        return resolve_subject(at, name, None, {}, {}, load)[0]
+        suite, _, _ = resolve_subject(at, name, None, {}, {}, load)
+        return suite
 
     settings = dict(written)
     if ABILITY in settings:

@@ -71,8 +71,8 @@ class TemplateBody(Generic[TemplateT]):
         items: the words that are put in: persons of the groups, or occupations.
         templates: both sets of templates.
         share: the attribute of an item with the share of the first group in percent; empty where none is used.
-        of_groups: of each group, what stands for it in a template, by slot; empty where the templates or the items say
-            it.
+        of_groups: of each group, the words that stand for it in a template, by their slot, or the forms of its
+            pronoun, by the name of the form. Empty where the templates or the items have a version for each group.
     """
 
     groups: tuple[str, ...]
