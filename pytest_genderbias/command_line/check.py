@@ -171,8 +171,9 @@ def _gates(path: Path) -> Iterator[str]:
         raise SettingError(f"pytest collects gate files by their name, and this is none: call it {path.stem}.bias.yaml")
     for gate in gates:
         setting = read_ability(gate.settings.get("ability"))
-        for controls in () if isinstance(setting, str) else setting:
-            read_controls(controls)
+        if not isinstance(setting, str):  # the reason why none are asked
+            for controls in setting:
+                read_controls(controls)
     both = [counted(len(gates), "gates")] if gates else []
     both += [counted(len(reductions), "reductions")] if reductions else []
     yield f"a gate file with {' and '.join(both)}"

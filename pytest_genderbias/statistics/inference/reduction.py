@@ -411,8 +411,9 @@ class SideValues:
         return measure_reduction(*distances, lambda kept: self.compare(now, {then: 1.0}, kept), by)
 
     def returned(self, again: str, now: str, then: str) -> tuple[float, tuple[float | None, float | None], str]:
-        """Return which share of the reduction from side ``then`` to ``now`` is lost on side ``again``, its one-sided
-        bounds, and what varies between them; ``then`` is worse than ``now``.
+        """Return which share of the reduction from side ``then`` to ``now`` is lost on side ``again``, its lower and
+        upper one-sided bound, each ``None`` if it is not found, and what varies between them, in the plural. ``then``
+        is worse than ``now``.
         """
         was, is_now, is_again = (self.distance_of(side) for side in (then, now, again))
         gone = was - is_now

@@ -116,7 +116,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
         frames = read_template_sets(data, "templates", parse)
         forms = {frame.form for frame in (*frames.first, *frames.paraphrases)}
         pronouns = tuple(_pronoun(data, beside, group, forms) for group in groups) if PRONOUN in data else ()
-        return TemplateBody(groups, occupation, frames, share, pronouns)
+        return TemplateBody(groups, occupation, frames, share, of_groups=pronouns)
 
     def of_body(self, body: PronounOccupationBody) -> PronounOccupation:
         """Return the family with the statistics of so many groups."""

@@ -117,7 +117,7 @@ class Sts(Family[StsBody]):
         templates = paraphrases.read_template_sets(
             data, "templates", lambda rows: [text for text, _ in read_templates(rows, {PERSON})]
         )
-        return paraphrases.TemplateBody(groups, profession, templates, share, persons)
+        return paraphrases.TemplateBody(groups, profession, templates, share, of_groups=persons)
 
     def asks_gender(self, body: StsBody, options: Options) -> bool:
         """Return whether the two groups are women and men."""
