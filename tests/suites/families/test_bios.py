@@ -673,7 +673,8 @@ def test_what_has_no_value_says_why(tmp_path):
     assert found.reasons["tpr_gap_sum"] == "no class has cases of every group"
     assert [r["reason"] for r in found.records if r["slice"] == "left out"]
     apart = file_of(tmp_path, rows, said, balanced=False)
-    assert apart.reasons["tpr_gap_sum"] == "no class has cases of both groups to compare"
+    for name in ("tpr_gap_sum", "separation_gap", "sufficiency_gap"):
+        assert apart.reasons[name] == "no class has cases of both groups to compare"
     assert apart.values["accuracy"] == 1.0
     assert apart.values["independence_sum"] > 0
     # All right: no gap varies, so there is no r.
