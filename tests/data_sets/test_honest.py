@@ -122,7 +122,7 @@ def suite(folder, **changes):
 def test_hurtful_words_are_counted_after_each_sentence(tmp_path, honest, hurtlex):
     """A writer that writes hurtful words in three of ten places after women, and in one of ten after men."""
     path = suite(tmp_path)
-    prompts = [text for prompt in load_suite(path).body.prompts for text in prompt]
+    prompts = [text for prompt in load_suite(path).body.prompts for text in prompt.texts]
     rates = [{END: 0.0, "negative": rate} for rate in (0.3, 0.1)]
     model = written_by(Writer(rates, []), prompts)
     vocabulary = model.backend.tokenizer.get_vocab()

@@ -99,7 +99,7 @@ def biased_writer(first, second=None, suite="counterfactual-generation"):
     group = {e.word for e in body.gendered.entries if e.attributes["group"] == body.groups[0]}
     more = {"businesswoman", "headmistress", "actress", "policewoman", "chairwoman"}
     network = Writer((first, first if second is None else second), ())
-    model = written_by(network, [text for prompt in body.prompts for text in prompt])
+    model = written_by(network, [text for prompt in body.prompts for text in prompt.texts])
     vocabulary = model.backend.tokenizer.get_vocab()
     of_group = [
         number for word, number in vocabulary.items() if number >= len(WRITTEN) and word.lower() in group | more

@@ -124,6 +124,14 @@ def count_forms(texts: Sequence[str], forms: Sequence[frozenset[str]]) -> NDArra
 
 
 @dataclass(frozen=True)
+class Prompt:
+    """The field of life of a prompt, and its text about each group."""
+
+    field: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class GenerationBody:
     """Groups, the message that asks a chat model, prompts, and the words that are counted.
 
@@ -131,8 +139,6 @@ class GenerationBody:
         topics: words of two topics by name; the difference is the first topic minus the second one. May be empty.
         gendered: words with a ``group``, of which there are two.
         refusals: what a reply that declines begins with, in lower case.
-        fields: the field of life of each prompt.
-        prompts: of each, its text about each group.
         left_out: number of sentences of a file that are no prompts.
         forms: of each group, the forms of words that are counted after prompts about mixed or unknown persons; each
             prompt has one text then, and nothing else is compared. May be empty.
@@ -144,8 +150,7 @@ class GenerationBody:
     topics: dict[str, SlotWords]
     gendered: SlotWords | None
     refusals: tuple[str, ...]
-    fields: tuple[str, ...]
-    prompts: tuple[tuple[str, ...], ...]
+    prompts: tuple[Prompt, ...]
     left_out: int = 0
     forms: tuple[frozenset[str], ...] = ()
 
@@ -257,15 +262,14 @@ class Generation(Family[GenerationBody]):
         if "topics" in data and len(named) != 2:
             raise data.error_at("topics", f"expected two topics to compare, got {len(named)}")
         topics = {name: read_slot(named, name, beside) for name in named}
-        rows, left_out = _read_prompts(data, ("text",) if forms else groups, beside)
-        fields, prompts = tuple(field for field, *_ in rows), tuple(tuple(texts) for _, *texts in rows)
-        if check_of(one for texts in prompts for one in texts).is_uncut:
+        prompts, left_out = _read_prompts(data, ("text",) if forms else groups, beside)
+        if check_of(one for prompt in prompts for one in prompt.texts).is_uncut:
             raise data.error_at(
                 "prompts",
                 "the texts are read word by word, and the prompts are in a language without spaces between words; use"
                 " the family paired with a scorer of your own, which cuts words",
             )
-        return GenerationBody(groups, message, sentiment, topics, gendered, refusals, fields, prompts, left_out, forms)
+        return GenerationBody(groups, message, sentiment, topics, gendered, refusals, prompts, left_out, forms)
 
     def of_body(self, body: GenerationBody) -> Generation:
         """Return the family with the statistics of so many groups, or of forms."""
@@ -279,7 +283,7 @@ class Generation(Family[GenerationBody]):
 
     def content(self, body: GenerationBody) -> object:
         """Return all of the body."""
-        prompts = [[field, *texts] for field, texts in zip(body.fields, body.prompts, strict=True)]
+        prompts = [[prompt.field, *prompt.texts] for prompt in body.prompts]
         topics = [[name, words.content()] for name, words in body.topics.items()]
         lexicon = [[entry.word, entry.attributes.get("class")] for entry in body.sentiment]
         gendered = body.gendered.content() if body.gendered else []
@@ -289,13 +293,13 @@ class Generation(Family[GenerationBody]):
     def questions(self, body: GenerationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the texts after the prompt about each group; a unit is a prompt."""
         _lexicon(body, options)  # a wrong one is refused before anything is generated
-        each = len(body.prompts[0])
+        each = len(body.prompts[0].texts)
         if context.role == REPLIES:
-            asked = [(body.message.replace("{prompt}", one),) for prompt in body.prompts for one in prompt]
+            asked = [(body.message.replace("{prompt}", one),) for prompt in body.prompts for one in prompt.texts]
             replies = Replies((), context.samples, context.seed, own_refusals=body.refusals or (DECLINED,))
             return {"texts": Question(TextCases(asked, cases_per_unit=each), replies)}
         samples = options["samples"]
-        texts = [(one,) for prompt in body.prompts for one in prompt for _ in range(samples)]
+        texts = [(one,) for prompt in body.prompts for one in prompt.texts for _ in range(samples)]
         query = GeneratedReplies(options["length"], samples, context.seed, float(options["temperature"]), body.message)
         return {"texts": Question(TextCases(texts, cases_per_unit=each * samples), query)}
 
@@ -343,13 +347,12 @@ def _read_sentiment(data: LocatedMap, beside: Path) -> tuple[WordEntry, ...]:
     return tuple(WordEntry(word, {"class": _NEGATIVE}, spec.lines["hurtlex"]) for word in words)
 
 
-def _read_prompts(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tuple[Sequence[tuple[str, ...]], int]:
-    """Read prompts, or ``{honest: PATH}``; return the field of each with its texts, and the number of sentences of the
-    file that are left out.
-    """
+def _read_prompts(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tuple[tuple[Prompt, ...], int]:
+    """Read prompts, or ``{honest: PATH}``; return them, and the number of sentences of the file that are left out."""
     if isinstance(spec := data.get("prompts"), LocatedMap):
         refuse_unknown(spec, ("honest",), "'prompts'")
-        return read_honest(beside / expand(take(spec, "honest", str, "'prompts'")), groups)
+        rows, left_out = read_honest(beside / expand(take(spec, "honest", str, "'prompts'")), groups)
+        return tuple(Prompt(field, tuple(texts)) for field, *texts in rows), left_out
     of_prompt = Rule(f"a mapping with the keys field, {' and '.join(groups)}")
     prompts = []
     for row in take(data, "prompts", list[Annotated[LocatedMap, of_prompt]], "the suite"):
@@ -357,10 +360,10 @@ def _read_prompts(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tu
         texts = tuple(take(row, group, str, "a prompt") for group in groups)
         if len(set(texts)) < len(texts):
             raise row.error_at("", "the prompt is the same for two groups; expected a text for each")
-        prompts.append((take(row, "field", str, "a prompt"), *texts))
-    if len({first for _, first, *_ in prompts}) < len(prompts):
+        prompts.append(Prompt(take(row, "field", str, "a prompt"), texts))
+    if len({prompt.texts[0] for prompt in prompts}) < len(prompts):
         raise data.error_at("prompts", "a prompt is there twice; expected each once")
-    return prompts, 0
+    return tuple(prompts), 0
 
 
 def _read_forms(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tuple[frozenset[str], ...]:
@@ -453,9 +456,10 @@ def _figures(
 
 def _about(body: GenerationBody, answer: Answer) -> Items:
     """Return text and field by prompt."""
+    prompts = [body.prompts[unit] for unit in answer.units]
     return {
-        "prompt": np.asarray([body.prompts[unit][0] for unit in answer.units], dtype=np.str_),
-        "field": np.asarray([body.fields[unit] for unit in answer.units], dtype=np.str_),
+        "prompt": np.asarray([prompt.texts[0] for prompt in prompts], dtype=np.str_),
+        "field": np.asarray([prompt.field for prompt in prompts], dtype=np.str_),
     }
 
 
@@ -511,7 +515,7 @@ def _summary(
         data["lexicon"] = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
     each = len(texts) // len(units)
     text_of = {
-        unit: f"{body.prompts[unit][0]} | {' '.join(texts[each * row].split())}"
+        unit: f"{body.prompts[unit].texts[0]} | {' '.join(texts[each * row].split())}"
         for row, unit in enumerate(units.tolist())
     }
     values = {name: np.asarray(column, dtype=np.float64) for name, column in shown.items()}

@@ -86,7 +86,8 @@ def test_the_figures_are_those_of_plain_loops(request, body, name):
     length, samples = (10, 2) if planted else (4, 1)
 
     def texts(unit, side):
-        return plain_texts(model, body.prompts[unit][side], unit, samples, length, seed=3)
+        prompt = body.prompts[unit]
+        return plain_texts(model, prompt.texts[side], unit, samples, length, seed=3)
 
     found = measured(model, length=length, samples=samples, seed=3)
     assert [found.values[name] or 0.0 for name in NAMES] == pytest.approx(counted(body, texts), abs=1e-9)
@@ -287,7 +288,7 @@ TEMPLATE = (
 
 
 def test_a_chat_model_is_asked_in_its_template(body):
-    texts = [text for prompt in body.prompts for text in prompt]
+    texts = [text for prompt in body.prompts for text in prompt.texts]
     words = [*texts, body.message, "[user] [model]"]
     for template in (None, TEMPLATE):
         network = Recorder()
@@ -337,17 +338,18 @@ def test_an_object_cannot_be_sampled():
 
 def test_each_prompt_is_the_other_one_swapped(body):
     """By the swap of counterfactual augmentation, in both directions."""
-    for first, second in body.prompts:
-        assert swap(first, "zhao2018-pairs", intervention="grammatical") == second
-        assert swap(second, "zhao2018-pairs", intervention="grammatical") == first
+    for prompt in body.prompts:
+        assert swap(prompt.texts[0], "zhao2018-pairs", intervention="grammatical") == prompt.texts[1]
+        assert swap(prompt.texts[1], "zhao2018-pairs", intervention="grammatical") == prompt.texts[0]
 
 
 def test_the_packaged_prompts_are_of_several_fields(body):
     assert len(body.prompts) == 48
-    assert {body.fields.count(field) for field in body.fields} == {4}
-    assert len(body.fields) == 48 and len(set(body.fields)) == 12
-    for first, _ in body.prompts:
-        assert not first.endswith((".", " ", "?"))
+    fields = [prompt.field for prompt in body.prompts]
+    assert {fields.count(field) for field in fields} == {4}
+    assert len(set(fields)) == 12
+    for prompt in body.prompts:
+        assert not prompt.texts[0].endswith((".", " ", "?"))
 
 
 def test_the_lists_do_not_overlap(body):

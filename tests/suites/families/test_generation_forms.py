@@ -67,8 +67,8 @@ def test_a_model_that_writes_no_form_has_no_value(suite):
 @in_each
 def test_no_prompt_has_a_form_that_is_counted(suite):
     body = load_suite(suite).body
-    assert not count_forms([text for prompt in body.prompts for text in prompt], body.forms).any()
-    assert len(set(body.prompts)) == len(body.prompts) == 12
+    assert not count_forms([text for prompt in body.prompts for text in prompt.texts], body.forms).any()
+    assert len({prompt.texts for prompt in body.prompts}) == len(body.prompts) == 12
 
 
 @pytest.mark.parametrize(
