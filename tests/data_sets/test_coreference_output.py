@@ -428,6 +428,7 @@ def test_a_mention_marked_twice_stays_with_the_cluster_that_closes_it_first(tmp_
         ([NESTED[0], conll_line("Ann", "-"), *NESTED], r":3: expected '#end document' of the document in line 1 first"),
         ([NESTED[0], NESTED[-1]], r":2: the document has no tokens"),
         ([NESTED[0], "doc 0 0 Ann", NESTED[-1]], r":2: expected the word in column 4 .* got 4 columns"),
+        ([NESTED[0], "doc 0 0 Ann", *NESTED], r":2: expected the word in column 4"),  # the first line that is wrong
         ([NESTED[0], conll_line("Ann", "1"), NESTED[-1]], r":2: expected a coreference such as .* got '1'"),
         ([NESTED[0], conll_line("Ann", "((1)"), NESTED[-1]], r":2: expected a coreference such as .* got '\(\(1\)'"),
         ([NESTED[0], conll_line("Ann", "1)"), NESTED[-1]], r":2: a mention of cluster 1 ends, but none has begun"),
