@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.located_yaml import plain, read_yaml
@@ -23,6 +23,9 @@ SMALL, PAPER = "small", "paper"
 SCALES = (SMALL, PAPER)
 RUNS = "runs.yaml"
 ABOVE, BELOW, NEAR = "above", "below", "near"  #: relations of a claim
+#: A figure as the paper prints it, ``0.37 ± 0.03``, or ``None`` where it prints none; and the locator of ours, or
+#: ``None`` where nothing here corresponds to it.
+Published: TypeAlias = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -54,19 +57,6 @@ class RunConfig:
     memory: float | None = None
     fetch: Sequence[str] = ()
     stand_in: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class PublishedFigure:
-    """A figure of a paper, and where ours is: a locator, or ``None`` where nothing here corresponds to it.
-
-    ``text``: as the paper prints it, ``0.37 ± 0.03``; ``None`` where it prints none.
-    """
-
-    row: str
-    column: str
-    text: str | None
-    ours: str | None
 
 
 @dataclass(frozen=True)
@@ -121,7 +111,7 @@ class Table:
         name: ``table-2`` or ``figure-1``.
         title: what it shows.
         columns: as the paper heads them.
-        figures: published figures, row by row; empty if the text at hand has none.
+        rows: published figures by row and column; empty if the text at hand has none.
         claims: what the table says.
         differs: what is done otherwise here, beside what the scales of the runs show.
         needs: what has to be at hand to show it, where no run of the small scale can.
@@ -131,7 +121,7 @@ class Table:
     name: str
     title: str
     columns: tuple[str, ...]
-    figures: tuple[PublishedFigure, ...]
+    rows: Mapping[str, Mapping[str, Published]]
     claims: tuple[Claim, ...]
     differs: tuple[str, ...] = ()
     needs: str = ""
@@ -139,7 +129,7 @@ class Table:
     @property
     def runs(self) -> list[str]:
         """Names of the runs that the table refers to, each once."""
-        names = [run_of(figure.ours) for figure in self.figures if figure.ours]
+        names = [run_of(ours) for cells in self.rows.values() for _, ours in cells.values() if ours]
         return list(dict.fromkeys([*names, *(name for claim in self.claims for name in claim.runs)]))
 
 
@@ -200,9 +190,10 @@ def _with_published(tables: Mapping[str, Table]) -> Iterator[tuple[str, Table]]:
     print, the first counts.
     """
     known: dict[str | float, float] = {0.0: 0.0}
-    for figure in (figure for table in tables.values() for figure in table.figures):
-        if figure.ours and figure.text is not None:
-            known.setdefault(figure.ours, float(figure.text.partition("±")[0]))
+    rows = (cells for table in tables.values() for cells in table.rows.values())
+    for text, ours in (figure for cells in rows for figure in cells.values()):
+        if ours and text is not None:
+            known.setdefault(ours, float(text.partition("±")[0]))
     for name, table in tables.items():
         claims = (replace(claim, published=_published(claim, known)) for claim in table.claims)
         yield name, replace(table, claims=tuple(claims))
@@ -285,11 +276,10 @@ def _read_table(path: Path, paper: str) -> Table:
     content = read_yaml(path)
     refuse_unknown(content, _OF_A_TABLE, "a table")
     columns = take(content, "columns", LocatedMap, "a table", {})
-    figures = [
-        figure
+    rows = {
+        row: dict(_row(path, row, entry, columns))
         for row, entry in take(content, "rows", LocatedMap, "a table", {}).items()
-        for figure in _row(path, row, entry, columns)
-    ]
+    }
     section = take(content, "section", str, "a table", "")
     claims = [_claim(entry, section) for entry in take(content, "claims", LocatedList, "a table", ())]
     return Table(
@@ -297,15 +287,15 @@ def _read_table(path: Path, paper: str) -> Table:
         path.stem,
         take(content, "title", str, "a table"),
         tuple(columns),
-        tuple(figures),
+        rows,
         tuple(claims),
         tuple(plain(take(content, "differs", LocatedList, "a table", ()))),
         take(content, "needs", str, "a table", ""),
     )
 
 
-def _row(path: Path, row: str, entry: YamlValue, columns: LocatedMap) -> Iterator[PublishedFigure]:
-    """Yield the figures of a row: the paper's, in the order of the columns, each with the locator of ours."""
+def _row(path: Path, row: str, entry: YamlValue, columns: LocatedMap) -> Iterator[tuple[str, Published]]:
+    """Yield the columns of a row, in their order, each with the paper's figure and the locator of ours."""
     if not isinstance(entry, LocatedMap):
         raise DataFileError(f"{path}:1: row {row!r} should be a mapping with 'paper' and 'ours', got {entry!r}")
     refuse_unknown(entry, ("paper", "ours"), f"row {row}")
@@ -315,7 +305,7 @@ def _row(path: Path, row: str, entry: YamlValue, columns: LocatedMap) -> Iterato
     ours = plain(entry.get("ours"))
     for (column, start), value in zip(columns.items(), published, strict=True):
         locator = ours.get(column) if isinstance(ours, dict) else f"{start}/{ours}" if start and ours else None
-        yield PublishedFigure(row, column, _printed(path, row, value), locator)
+        yield column, (_printed(path, row, value), locator)
 
 
 def _printed(path: Path, row: str, value: object) -> str | None:

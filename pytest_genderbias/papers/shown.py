@@ -66,11 +66,10 @@ def figure_rows(table: Table, runs: Mapping[str, StoredRun]) -> list[list[str]]:
     """Return the published figures as rows of a grid: the row's name, and for each column the paper's figure and
     ours, as ``.37 ± .03; .44 ± .02``, with a dash for what is missing.
     """
-    rows: dict[str, list[str]] = {}
-    for figure in table.figures:
-        ours = figure_at(runs, figure.ours) if figure.ours else None
-        rows.setdefault(figure.row, [figure.row]).append(f"{figure.text or '-'}; {shown(ours)}")
-    return list(rows.values())
+    return [
+        [row, *(f"{text or '-'}; {shown(figure_at(runs, ours) if ours else None)}" for text, ours in cells.values())]
+        for row, cells in table.rows.items()
+    ]
 
 
 def shown(figure: StoredFigure | None) -> str:
@@ -289,7 +288,7 @@ def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], 
     """Return a table for a terminal."""
     judged = judge_claims(table, runs)
     parts = [paragraph(f"{table.paper} {table.name}: {table.title}", width), ""]
-    if table.figures:
+    if table.rows:
         legend = "The paper's figure; ours, ± the standard deviation over seeds, or with the 95 % interval over items."
         parts += [paragraph(legend, width), _grid(table, runs, width), ""]
     parts += [paragraph(line, width, "  ") for line in lines_of(table, runs)]
@@ -403,10 +402,11 @@ def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str
 
 def _first_figure(table: Table, runs: Mapping[str, StoredRun]) -> str:
     """Return the first figure that both have, ours first."""
-    for figure in table.figures:
-        ours = figure_at(runs, figure.ours) if figure.ours else None
-        if ours is not None and ours.mean is not None and figure.text is not None:
-            return f"{figure.row}, {figure.column}: {shown(ours)}; {figure.text}"
+    for row, cells in table.rows.items():
+        for column, (text, locator) in cells.items():
+            ours = figure_at(runs, locator) if locator else None
+            if ours is not None and ours.mean is not None and text is not None:
+                return f"{row}, {column}: {shown(ours)}; {text}"
     return "-"
 
 
@@ -414,7 +414,7 @@ def _details(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun]) ->
     yield f"## {paper.name}, {_called(table)}"
     yield ""
     yield f"{escape(table.title)}."
-    if table.figures:
+    if table.rows:
         yield ""
         yield f"| the paper's; ours | {' | '.join(map(escape, table.columns))} |"
         yield f"|---|{'---|' * len(table.columns)}"
@@ -548,10 +548,9 @@ def make_run(run: RunConfig, scale: str, places: Places, seeds: Sequence[int] = 
     """
     settings = {**run.scales[scale], "seeds": list(seeds)} if seeds else run.scales[scale]
     start, used = time.perf_counter(), time.process_time()
-    outcome = kind_named(run.kind)(placed(settings, places), places)
+    figures, of_seeds, details = kind_named(run.kind)(placed(settings, places), places)
     spent = round(time.perf_counter() - start, 1), round(time.process_time() - used, 1)
-    found = list(outcome.seeds), outcome.figures, outcome.details
-    return StoredRun(result_name(run, scale), scale, settings, *found, *spent, versions())
+    return StoredRun(result_name(run, scale), scale, settings, list(of_seeds), figures, details, *spent, versions())
 
 
 def missing_seeds(run: RunConfig, scale: str, made: StoredRun) -> list[int]:
@@ -574,14 +573,14 @@ def extended(made: StoredRun, new: StoredRun, run: RunConfig, places: Places) ->
     The times are sums. In that of the processor, the wall time of a result without processor time counts.
     """
     kind = import_module(f"pytest_genderbias.papers.kinds.{KINDS[run.kind].partition(':')[0]}")
-    outcome = getattr(kind, "with_further_seeds", with_further_seeds)(made, new, places)
+    figures, seeds, details = getattr(kind, "with_further_seeds", with_further_seeds)(made, new, places)
     used = sum(part.processor_seconds or part.seconds for part in (made, new))
     return replace(
         new,
         settings=run.scales[made.scale],
-        seeds=list(outcome.seeds),
-        figures=outcome.figures,
-        details=outcome.details,
+        seeds=list(seeds),
+        figures=figures,
+        details=details,
         seconds=round(made.seconds + new.seconds, 1),
         processor_seconds=round(used, 1),
     )
@@ -607,5 +606,5 @@ def check_run(run: RunConfig, places: Places) -> str:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="genderbias-") as folder:
         there = Places({**places.named, "runs": folder}, Path(folder), places.progress)
-        outcome = kind_named(run.kind)(placed(settings, there), there)
-    return f"{run.name}: checked with a stand-in, {len(outcome.figures)} figures in {time.perf_counter() - start:.0f} s"
+        figures, _, _ = kind_named(run.kind)(placed(settings, there), there)
+    return f"{run.name}: checked with a stand-in, {len(figures)} figures in {time.perf_counter() - start:.0f} s"

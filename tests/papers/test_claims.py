@@ -219,7 +219,7 @@ def test_a_table_differs_if_one_claim_does_and_agrees_if_more_than_half_do():
         claim("control/s/x", BELOW, "before/s/x"),
         claim("after/s/x", ABOVE, "before/s/x"),
     ]
-    judged = judge_claims(Table("p", "t", "", (), (), tuple(claims)), RUNS)
+    judged = judge_claims(Table("p", "t", "", (), {}, tuple(claims)), RUNS)
     assert table_verdict(judged) == DIFFERS
     assert table_verdict(judged[:2]) == TOO_SMALL  # one of two is not more than half
     assert table_verdict([judged[0], *judged[:2]]) == AGREES

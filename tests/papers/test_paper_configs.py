@@ -264,8 +264,7 @@ TABLE = "title: a table\ncolumns: {Before: a before}\nrows:\n  Bias: {ours: s/x,
 def test_a_config_by_hand(own_configs):
     (own_configs / "runs.yaml").write_text(RUNS)
     (own_configs / "table-1.yaml").write_text(TABLE)
-    (figure,) = load_table("doe2020", "table-1").figures
-    assert (figure.row, figure.column, figure.text, figure.ours) == ("Bias", "Before", "0.5 ± 0.1", "a before/s/x")
+    assert load_table("doe2020", "table-1").rows == {"Bias": {"Before": ("0.5 ± 0.1", "a before/s/x")}}
     with pytest.raises(UnknownNameError, match="doe2020 has no 'table-2'; did you mean table-1"):
         load_table("doe2020", "table-2")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,9 +44,11 @@ def published(paper):
     one.
     """
     for table in load_paper(paper).tables.values():
-        for figure in table.figures:
-            if figure.text is not None:
-                yield table, figure, [float(part) for part in figure.text.split("±")]
+        for row, column in ((row, column) for row, cells in table.rows.items() for column in cells):
+            text, ours = table.rows[row][column]
+            if text is not None:
+                figure = SimpleNamespace(row=row, column=column, text=text, ours=ours)
+                yield table, figure, [float(part) for part in text.split("±")]
 
 
 @pytest.mark.parametrize("paper", paper_names())

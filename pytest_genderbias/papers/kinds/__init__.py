@@ -1,12 +1,9 @@
-"""The kinds of runs: the function of each takes settings and places, and returns figures by side, suite and
-statistic.
-"""
+"""The kinds of runs: the function of each takes settings and places, and returns its :data:`Outcome`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,14 +16,9 @@ from pytest_genderbias.papers.places import Places, StoredFigure, StoredRun
 from pytest_genderbias.recipes.recipe import Performance, Recipe
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """Figures by ``SIDE/SUITE/STATISTIC``, the seeds they are of, and what else the kind tells (plain JSON values)."""
-
-    figures: Mapping[str, StoredFigure]
-    seeds: Sequence[int] = (0,)
-    details: Mapping[str, Any] = field(default_factory=dict)
+#: Figures by ``SIDE/SUITE/STATISTIC``, the seeds they are of, and what else the kind tells (plain JSON values).
+Outcome: TypeAlias = tuple[Mapping[str, StoredFigure], Sequence[int], Mapping[str, Any]]
+ONCE = (0,)  #: seeds of a run that trains and draws nothing
 
 
 def with_further_seeds(made: StoredRun, new: StoredRun, places: Places) -> Outcome:
@@ -37,7 +29,7 @@ def with_further_seeds(made: StoredRun, new: StoredRun, places: Places) -> Outco
     parts = made.details.get("parts") or [{"seeds": made.seeds, "versions": made.versions, **made.details}]
     parts = [*parts, {"seeds": new.seeds, "versions": new.versions, **new.details}]
     figures = {name: figure.joined(new.figures[name]) for name, figure in made.figures.items()}
-    return Outcome(figures, [*made.seeds, *new.seeds], {"parts": parts})
+    return figures, [*made.seeds, *new.seeds], {"parts": parts}
 
 
 def mitigated(

@@ -53,7 +53,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
         **_figures("profession", of_one.iterations[0].accuracies, of_one),
     }
     tables = {"all": scrubbed.table(), "profession": str(profession), "of the profession": of_one.table()}
-    return Outcome(figures, seeds, {"words": tables})
+    return figures, seeds, {"words": tables}
 
 
 def _figures(side: str, accuracies: Mapping[int, float], words: RemovedWords) -> dict[str, StoredFigure]:
