@@ -126,67 +126,6 @@ def _scrub_in_rounds(
     return IterativeScrub(tuple(scrubbed), rounds_of, left)
 
 
-@dataclass(frozen=True)
-class RemovedWord:
-    """A word that classifiers of one iteration chose for a group.
-
-    ``seeds`` is the number of seeds that removed it in this iteration, and ``weight`` the mean of its weight towards
-    the group over them.
-    """
-
-    word: str
-    seeds: int
-    weight: float
-
-
-@dataclass(frozen=True)
-class ScrubbingIteration:
-    """One iteration: by seed the held-out accuracy of the classifier (0 to 1), and by group the words that were removed
-    for its weights.
-
-    The words of most seeds come first; those of equally many in the order of their mean weight, the largest first.
-    """
-
-    accuracies: Mapping[int, float]
-    words: Mapping[Hashable, tuple[RemovedWord, ...]]
-
-
-@dataclass(frozen=True)
-class RemovedWords:
-    """The words that iterative scrubbing removes, and how well gender is read from the texts at each iteration
-    (orgad2022, tables 9 and 10).
-
-    Attributes:
-        iterations: one entry for each iteration.
-        final: by seed, the accuracy of a classifier after the last iteration (0 to 1).
-        majority: by seed, the accuracy of a classifier that ignores the texts, the neutral value of all accuracies.
-    """
-
-    iterations: tuple[ScrubbingIteration, ...]
-    final: Mapping[int, float]
-    majority: Mapping[int, float]
-
-    def table(self, words: int = 10) -> list[dict[str, object]]:
-        """Return a row of plain values for each iteration, and one for the classifier after the last.
-
-        A row has ``iteration`` (from 1), ``accuracy`` and ``majority`` (means over the seeds of the iteration), ``sd``
-        (standard deviation of the accuracy, ``None`` for one seed), ``seeds``, and ``words``: for each group the first
-        ``words`` words. The last row has none.
-        """
-        rows = [*self.iterations, ScrubbingIteration(self.final, {})]
-        return [
-            {
-                "iteration": number,
-                "accuracy": fmean(row.accuracies.values()),
-                "sd": stdev(row.accuracies.values()) if len(row.accuracies) > 1 else None,
-                "majority": fmean(self.majority[seed] for seed in row.accuracies),
-                "seeds": len(row.accuracies),
-                "words": {str(group): [entry.word for entry in found[:words]] for group, found in row.words.items()},
-            }
-            for number, row in enumerate(rows, 1)
-        ]
-
-
 def removed_words(
     texts: Sequence[Texts],
     groups: Sequence[Hashable],
@@ -196,13 +135,13 @@ def removed_words(
     scrub_first: bool = True,
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     **limits: Any,
-) -> RemovedWords:
-    """Return which words iterative scrubbing removes over several seeds, and the accuracy of each classifier
-    (orgad2022, appendix C).
+) -> dict[int, Rounds]:
+    """Return by seed which words iterative scrubbing removes, and the accuracy of each classifier (orgad2022, appendix
+    C). :func:`rounds_table` makes a table of them.
 
-    First names and gender words are scrubbed first. Then each iteration fits a logistic regression on word counts that
+    First names and gender words are scrubbed first. Then each round fits a logistic regression on word counts that
     predicts the group, and removes the words with the largest weights towards each group. The paper has five seeds and
-    ten words a group; it does not say when it stops (**choice**: after ``rounds`` iterations; with ``until_majority``,
+    ten words a group; it does not say when it stops (**choice**: after ``rounds`` rounds; with ``until_majority``,
     seeds may have different numbers of them), nor what a seed changes (**choice**: the held-out texts).
 
     Args:
@@ -210,7 +149,7 @@ def removed_words(
         groups: the person's gender in each text.
         classes: the profession in each text; needed for ``profession`` only.
         profession: use the texts of this class alone (table 10: nurses); ``None`` for all (table 9).
-        scrub_first: whether first names and gender words are scrubbed before the first iteration.
+        scrub_first: whether first names and gender words are scrubbed before the first round.
         seeds: seeds of the held-out texts.
         **limits: see :func:`iterative_scrub`; ``until_majority`` is False by default.
 
@@ -220,8 +159,8 @@ def removed_words(
 
     >>> texts = ["She is a keen nurse"] * 4 + ["He is a calm nurse"] * 4
     >>> found = removed_words(texts, "FFFFMMMM", seeds=[0, 1], rounds=1, words_per_group=1)
-    >>> found.iterations[0].accuracies, [entry.word for entry in found.iterations[0].words["F"]], found.final
-    ({0: 1.0, 1: 1.0}, ['keen'], {0: 0.5, 1: 0.5})
+    >>> {seed: rounds.accuracies for seed, rounds in found.items()}, rounds_table(found)[0]["words"]
+    ({0: (1.0, 0.5), 1: (1.0, 0.5)}, {'F': ['keen'], 'M': ['calm']})
     """
     if not seeds:
         raise SettingError("there is no seed; give at least one")
@@ -231,34 +170,48 @@ def removed_words(
     selected = [_scrubbed_first(texts[row]) if scrub_first else texts[row] for row in rows]
     of_rows = [groups[row] for row in rows]
     limits = {"until_majority": False, **limits}
-    by_seed = {seed: iterative_scrub(selected, of_rows, seed=seed, **limits).rounds[None] for seed in seeds}
-    return RemovedWords(
-        tuple(_iteration(by_seed, number) for number in range(max(len(found.words) for found in by_seed.values()))),
-        {seed: found.accuracies[-1] for seed, found in by_seed.items()},
-        {seed: found.majority for seed, found in by_seed.items()},
-    )
+    return {seed: iterative_scrub(selected, of_rows, seed=seed, **limits).rounds[None] for seed in seeds}
 
 
-def _iteration(by_seed: Mapping[int, Rounds], number: int) -> ScrubbingIteration:
-    """Return one iteration of all seeds that have so many."""
-    reached = {seed: rounds for seed, rounds in by_seed.items() if number < len(rounds.words)}
+def rounds_table(by_seed: Mapping[int, Rounds], words: int = 10) -> list[dict[str, object]]:
+    """Return a row of plain values for each round of several seeds, and one for the classifier after the last.
+
+    A row has ``iteration`` (from 1), ``accuracy`` and ``majority`` (means over the seeds of the round), ``sd``
+    (standard deviation of the accuracy, ``None`` for one seed), ``seeds``, and ``words``: for each group the first
+    ``words`` words. Those that most seeds removed in the round come first; of equally many, those with the largest mean
+    weight. The last row has none.
+    """
+    rows: list[tuple[dict[int, float], dict[Hashable, list[str]]]] = []
+    for number in range(max(len(found.words) for found in by_seed.values())):
+        reached = {seed: found for seed, found in by_seed.items() if number < len(found.words)}
+        ranked = _ranked([found.words[number] for found in reached.values()])
+        rows.append(({seed: found.accuracies[number] for seed, found in reached.items()}, ranked))
+    rows.append(({seed: found.accuracies[-1] for seed, found in by_seed.items()}, {}))
+    return [
+        {
+            "iteration": number,
+            "accuracy": fmean(accuracies.values()),
+            "sd": stdev(accuracies.values()) if len(accuracies) > 1 else None,
+            "majority": fmean(by_seed[seed].majority for seed in accuracies),
+            "seeds": len(accuracies),
+            "words": {str(group): found[:words] for group, found in ranked.items()},
+        }
+        for number, (accuracies, ranked) in enumerate(rows, 1)
+    ]
+
+
+def _ranked(chosen: Sequence[Mapping[Hashable, Mapping[str, float]]]) -> dict[Hashable, list[str]]:
+    """Return by group the words that seeds chose in one round, in the order of :func:`rounds_table`."""
     weights: dict[Hashable, dict[str, list[float]]] = {}
-    for rounds in reached.values():
-        for group, words in rounds.words[number].items():
+    for of_seed in chosen:
+        for group, words in of_seed.items():
             of_group = weights.setdefault(group, {})
             for word, weight in words.items():
                 of_group.setdefault(word, []).append(weight)
-    ranked = {
-        group: [RemovedWord(word, len(values), fmean(values)) for word, values in of_group.items()]
+    return {
+        group: sorted(of_group, key=lambda word: (-len(of_group[word]), -fmean(of_group[word]), word))
         for group, of_group in weights.items()
     }
-    return ScrubbingIteration(
-        {seed: rounds.accuracies[number] for seed, rounds in reached.items()},
-        {
-            group: tuple(sorted(entries, key=lambda entry: (-entry.seeds, -entry.weight, entry.word)))
-            for group, entries in ranked.items()
-        },
-    )
 
 
 def _rows_of(classes: Sequence[Hashable], profession: Hashable) -> list[int]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.harness.run import seeds_of
-from pytest_genderbias.mitigation.methods.iterative_scrubbing import RemovedWords, removed_words
+from pytest_genderbias.mitigation.methods.iterative_scrubbing import Rounds, removed_words, rounds_table
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.places import Places, StoredFigure
@@ -47,21 +47,22 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     original, scrubbed = find(rounds=1, scrub_first=False), find(rounds=rounds)
     of_one = find(classes, profession=profession, rounds=rounds)
     figures = {
-        **_figures("original", original.iterations[0].accuracies, original),
-        **_figures("scrubbed", scrubbed.iterations[0].accuracies, scrubbed),
-        **_figures("last", scrubbed.final, scrubbed),
-        **_figures("profession", of_one.iterations[0].accuracies, of_one),
+        **_figures("original", original, 0),
+        **_figures("scrubbed", scrubbed, 0),
+        **_figures("last", scrubbed, -1),
+        **_figures("profession", of_one, 0),
     }
-    tables = {"all": scrubbed.table(), "profession": str(profession), "of the profession": of_one.table()}
+    tables = {"all": rounds_table(scrubbed), "profession": str(profession), "of the profession": rounds_table(of_one)}
     return figures, seeds, {"words": tables}
 
 
-def _figures(side: str, accuracies: Mapping[int, float], words: RemovedWords) -> dict[str, StoredFigure]:
-    majority = [words.majority[seed] for seed in accuracies]
-    return {
-        f"{side}/words/accuracy": StoredFigure(list(accuracies.values()), held_out=_HELD_OUT),
-        f"{side}/words/majority": StoredFigure(majority, held_out=_HELD_OUT),
-        f"{side}/words/above_majority": StoredFigure(
-            [a - m for a, m in zip(accuracies.values(), majority, strict=True)], held_out=_HELD_OUT
-        ),
+def _figures(side: str, by_seed: Mapping[int, Rounds], number: int) -> dict[str, StoredFigure]:
+    """Return the figures of a side: the classifiers before a round, or after the last one (``number`` -1)."""
+    accuracies = [found.accuracies[number] for found in by_seed.values()]
+    majority = [found.majority for found in by_seed.values()]
+    values = {
+        "accuracy": accuracies,
+        "majority": majority,
+        "above_majority": [a - m for a, m in zip(accuracies, majority, strict=True)],
     }
+    return {f"{side}/words/{name}": StoredFigure(listed, held_out=_HELD_OUT) for name, listed in values.items()}

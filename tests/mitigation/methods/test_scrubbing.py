@@ -17,7 +17,12 @@ from sklearn.linear_model import LogisticRegression
 from pytest_genderbias.errors import NotApplicableError, SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.methods.counterfactual import make_table, replacements
-from pytest_genderbias.mitigation.methods.iterative_scrubbing import IterativeScrubbing, iterative_scrub, removed_words
+from pytest_genderbias.mitigation.methods.iterative_scrubbing import (
+    IterativeScrubbing,
+    iterative_scrub,
+    removed_words,
+    rounds_table,
+)
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out
 from pytest_genderbias.mitigation.methods.registry import make_method
 from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing, _lexicon, _scrubbed, gender_words, scrub
@@ -295,24 +300,21 @@ def test_words_over_seeds_are_those_of_scikit_learn_on_texts_scrubbed_first():
             x = counter.fit_transform([text for text, held in zip(left, test, strict=True) if not held])
             peer = LogisticRegression(C=1.0, tol=1e-9, max_iter=5000).fit(x, y[~test])
             held = counter.transform([text for text, of_test in zip(left, test, strict=True) if of_test])
-            accuracy = found.iterations[number].accuracies[seed] if number < 2 else found.final[seed]
-            assert accuracy == pytest.approx(peer.score(held, y[test]))
+            assert found[seed].accuracies[number] == pytest.approx(peer.score(held, y[test]))
             if number == 2:
                 continue
             weight = dict(zip(counter.get_feature_names_out(), peer.coef_[0], strict=True))
             removed = {"F": sorted(weight, key=weight.get)[:3], "M": sorted(weight, key=weight.get)[-3:]}
             for group, sign in (("F", -1), ("M", 1)):
                 chosen[number][group].update(removed[group])
-                weights[number][group].update({word: sign * weight[word] for word in removed[group]})
+                towards = {word: sign * weight[word] for word in removed[group]}
+                assert found[seed].words[number][group] == pytest.approx(towards, rel=1e-4)
+                weights[number][group].update(towards)
             left = [re.sub(rf"(?i)\b(?:{'|'.join([*removed['F'], *removed['M']])})\b", "_", text) for text in left]
-    for number, iteration in enumerate(found.iterations):
-        for group, entries in iteration.words.items():
-            assert {entry.word: entry.seeds for entry in entries} == dict(chosen[number][group])
-            for entry in entries:
-                assert entry.weight == pytest.approx(weights[number][group][entry.word] / entry.seeds, rel=1e-4)
-            assert [entry.word for entry in entries] == [
-                e.word for e in sorted(entries, key=lambda e: (-e.seeds, -e.weight, e.word))
-            ]
+    for number, row in enumerate(rounds_table(found)[:-1]):
+        for group, words in row["words"].items():
+            seeds_of, weight = chosen[number][group], weights[number][group]
+            assert words == sorted(seeds_of, key=lambda word: (-seeds_of[word], -weight[word] / seeds_of[word], word))
 
 
 @settings(max_examples=12, deadline=None)
@@ -322,19 +324,21 @@ def test_words_over_seeds_have_their_properties(seed, rounds, n, until_majority)
     told = [f"{'She' if group == 'F' else 'He'} is here. {text}" for text, group in zip(texts, groups, strict=True)]
     seeds = (seed, seed + 1)
     found = removed_words(told, groups, seeds=seeds, rounds=rounds, words_per_group=n, until_majority=until_majority)
-    assert len(found.iterations) <= rounds and found.final.keys() == found.majority.keys() == set(seeds)
-    removed = Counter()
-    for iteration in found.iterations:
-        assert set(iteration.accuracies) <= set(seeds) and all(0 <= a <= 1 for a in iteration.accuracies.values())
-        for entries in iteration.words.values():
-            assert sum(entry.seeds for entry in entries) <= n * len(iteration.accuracies)
-            assert all(entry.weight > 0 for entry in entries)
-            assert gender_words().isdisjoint(entry.word for entry in entries)
-            removed.update({entry.word: entry.seeds for entry in entries})
-    assert max(removed.values(), default=0) <= len(seeds), "a seed removes a word once"
-    table = found.table(words=2)
-    assert json.loads(json.dumps(table)) == table and len(table) == len(found.iterations) + 1
-    assert table[-1]["accuracy"] == pytest.approx(np.mean(list(found.final.values()))) and table[-1]["words"] == {}
+    assert found.keys() == set(seeds)
+    for of_seed in found.values():
+        assert len(of_seed.words) <= rounds and len(of_seed.accuracies) == len(of_seed.words) + 1
+        assert all(0 <= accuracy <= 1 for accuracy in of_seed.accuracies)
+        removed = Counter()
+        for words in (words for by_group in of_seed.words for words in by_group.values()):
+            assert len(words) <= n and all(weight > 0 for weight in words.values())
+            assert gender_words().isdisjoint(words)
+            removed.update(words.keys())
+        assert max(removed.values(), default=0) <= 1, "a seed removes a word once"
+    table = rounds_table(found, words=2)
+    assert json.loads(json.dumps(table)) == table
+    assert len(table) == max(len(of_seed.words) for of_seed in found.values()) + 1
+    final = [of_seed.accuracies[-1] for of_seed in found.values()]
+    assert table[-1]["accuracy"] == pytest.approx(np.mean(final)) and table[-1]["words"] == {}
     assert all(len(words) <= 2 for row in table for words in row["words"].values())
 
 
@@ -349,9 +353,9 @@ def test_words_of_one_profession():
     classes = [*["nurse"] * 8, *["coder"] * 8]
     for profession, of_women in (("nurse", "keen"), ("coder", "calm")):
         found = removed_words(texts, groups, classes, profession=profession, rounds=1)
-        assert [entry.word for entry in found.iterations[0].words["F"]] == [of_women]
+        assert rounds_table(found)[0]["words"]["F"] == [of_women]
     as_they_are = removed_words(texts, groups, classes, profession="nurse", rounds=1, scrub_first=False)
-    assert {entry.word for entry in as_they_are.iterations[0].words["F"]} == {"keen", "she"}
+    assert set(rounds_table(as_they_are)[0]["words"]["F"]) == {"keen", "she"}
     with pytest.raises(SettingError, match="no text has the profession 'judge'; there are coder, nurse"):
         removed_words(texts, groups, classes, profession="judge")
     with pytest.raises(SettingError, match="no classes"):
