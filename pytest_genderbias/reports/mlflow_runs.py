@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import WriteError
@@ -33,33 +32,12 @@ _OF_FIGURE = {"": "value", ".low": "low", ".high": "high"}  #: columns by the en
 _OUTCOMES = ("failed", "passed")
 
 
-@dataclass(frozen=True)
-class ModelRun:
-    """The log of one model, as plain data.
-
-    Attributes:
-        name: name of the model, and of its MLflow run.
-        metrics: figures by name: ``SUITE/STATISTIC`` with ``.low`` and ``.high``, how much worse than its baseline a
-            gate found it (``.worse``), ``gates/failed`` and ``gates/passed``, and ``gates/without_verdict``: tests that
-            failed without one.
-        params: what the figures depend on, by name.
-        tags: commit, versions and verdicts, by name.
-    """
-
-    name: str
-    metrics: dict[str, float]
-    params: dict[str, str]
-    tags: dict[str, str]
-
-
-def model_runs(report: RunReport) -> tuple[ModelRun, ...]:
-    """Return what is logged of each model that a run measured, judged or failed on, in the order of the
-    measurements.
-    """
+def logged(report: RunReport) -> list[str]:
+    """Return the models that have a run of MLflow: those that a run measured, judged or failed on, in this order."""
     named = [measurement.model for measurement in report.measurements]
     named += [settled.model for settled in report.judgements]
     named += [test.model for test in broken_tests(report) if test.model]
-    return tuple(_model_run(report, model) for model in dict.fromkeys(named))
+    return list(dict.fromkeys(named))
 
 
 def write_mlflow(report: RunReport, experiment: str) -> None:
@@ -83,8 +61,8 @@ def write_mlflow(report: RunReport, experiment: str) -> None:
         known = client.get_experiment_by_name(experiment)
         _refuse_deleted(known)
         place = client.create_experiment(experiment) if known is None else known.experiment_id
-        for run in model_runs(report):
-            _log(client, place, run, report)
+        for model in logged(report):
+            _log(client, place, report, model)
 
 
 def check_mlflow(experiment: str) -> None:
@@ -125,26 +103,30 @@ def _refused(experiment: str) -> Iterator[None]:
         raise WriteError(None, message, f"MLflow's experiment {printable(experiment)}") from None
 
 
-def _log(client: MlflowClient, experiment_id: str, run: ModelRun, report: RunReport) -> None:
+def _log(client: MlflowClient, experiment_id: str, report: RunReport, model: str) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
     moment = _milliseconds(report.run.date)
-    started = client.create_run(
-        experiment_id, start_time=max(0, moment - int(1000 * report.run.seconds)), run_name=run.name
-    )
+    began = max(0, moment - int(1000 * report.run.seconds))
+    started = client.create_run(experiment_id, start_time=began, run_name=name_of_run(model))
     run_id, status = started.info.run_id, "FAILED"
     try:
-        metrics = [Metric(name, value, moment, 0) for name, value in run.metrics.items()]
-        params = [Param(name, value) for name, value in run.params.items()]
-        tags = [RunTag(name, value) for name, value in run.tags.items()]
+        metrics = [Metric(name, value, moment, 0) for name, value in metrics_of(report, model).items()]
+        params = [Param(name, value) for name, value in params_of(report, model).items()]
+        tags = [RunTag(name, value) for name, value in tags_of(report, model).items()]
         client.log_batch(run_id, metrics[:_BATCH], params, tags)
         for start in range(_BATCH, len(metrics), _BATCH):
             client.log_batch(run_id, metrics[start : start + _BATCH])
         client.log_text(run_id, json_text(report.to_dict()) + "\n", "bias/report.json")
-        client.log_text(run_id, _verdicts(report, run.name), "bias/verdicts.txt")
+        client.log_text(run_id, _verdicts(report, model), "bias/verdicts.txt")
         status = "FINISHED"
     finally:
         client.set_terminated(run_id, status, moment)
+
+
+def name_of_run(model: str) -> str:
+    """Return the name of the MLflow run of a model."""
+    return printable(model)[:_LONGEST_NAME] or "model"
 
 
 def _verdicts(report: RunReport, model: str) -> str:
@@ -152,32 +134,45 @@ def _verdicts(report: RunReport, model: str) -> str:
     return printable("\n\n".join(texts) or "nothing was gated", keep="\n") + "\n"
 
 
-def _model_run(report: RunReport, model: str) -> ModelRun:
-    judged = [settled for settled in report.judgements if settled.model == model]
-    counts = Counter(settled.outcome for settled in judged)
+def metrics_of(report: RunReport, model: str) -> dict[str, float]:
+    """Return the figures of a model: ``SUITE/STATISTIC`` with ``.low`` and ``.high``, how much worse than its baseline
+    a gate found it (``.worse``), ``gates/failed`` and ``gates/passed``, and ``gates/without_verdict``, the tests that
+    failed without one.
+    """
+    counts = Counter(settled.outcome for settled in report.judgements if settled.model == model)
     ours: dict[str, str] = {}
     metrics = {f"gates/{outcome}": float(counts[outcome]) for outcome in _OUTCOMES}
     metrics["gates/without_verdict"] = float(sum(test.model == model for test in broken_tests(report)))
     for name, value in _figures(report, model):
         if value is not None and math.isfinite(value):
             metrics[_name_of(name, ours)] = float(value)
+    return metrics
+
+
+def params_of(report: RunReport, model: str) -> dict[str, str]:
+    """Return what the figures of a model depend on."""
     spec = next((one.spec for one in report.run.models if one.name == model), "")
     settings = {name: str(value) for name, value in report.run.settings.items() if value is not None}
     fingerprints = {
         str(one.signature["model"].get("fingerprint") or "") for one in report.measurements if one.model == model
     }
-    params = {"spec": spec, **settings, "fingerprint": ", ".join(sorted(fingerprints))}
+    return _cut({"spec": spec, **settings, "fingerprint": ", ".join(sorted(fingerprints))})
+
+
+def tags_of(report: RunReport, model: str) -> dict[str, str]:
+    """Return commit, versions, and the verdicts on a model."""
     verdicts: dict[str, str] = {}
-    for settled in judged:
+    for settled in (one for one in report.judgements if one.model == model):
         name = f"{settled.suite}.{settled.statistic}"
         verdicts[name] = f"{verdicts[name]}, {settled.in_words}" if name in verdicts else settled.in_words
-    tags = {
-        "mlflow.source.git.commit": report.run.commit,
-        "pytest_genderbias.version": report.run.version,
-        "pytest_genderbias.date": report.run.date,
-        "pytest_genderbias.verdicts": json.dumps(verdicts, sort_keys=True),
-    }
-    return ModelRun(printable(model)[:_LONGEST_NAME] or "model", metrics, _cut(params), _cut(tags))
+    return _cut(
+        {
+            "mlflow.source.git.commit": report.run.commit,
+            "pytest_genderbias.version": report.run.version,
+            "pytest_genderbias.date": report.run.date,
+            "pytest_genderbias.verdicts": json.dumps(verdicts, sort_keys=True),
+        }
+    )
 
 
 def _figures(report: RunReport, model: str) -> Iterator[tuple[str, float | None]]:

@@ -13,7 +13,15 @@ from support.hand_made import hand_made
 from pytest_genderbias.errors import WriteError
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.verdicts import FinishedTest
-from pytest_genderbias.reports.mlflow_runs import check_mlflow, model_runs, write_mlflow
+from pytest_genderbias.reports.mlflow_runs import (
+    check_mlflow,
+    logged,
+    metrics_of,
+    name_of_run,
+    params_of,
+    tags_of,
+    write_mlflow,
+)
 from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
 
 HOSTILE = '"><script>|\x1b[31m\u202e\n../..'
@@ -34,9 +42,8 @@ def report(*suites: str, **about: object) -> RunReport:
 
 
 def test_each_model_has_its_figures_verdicts_and_what_they_depend_on() -> None:
-    own, other = model_runs(report())
-    assert (own.name, other.name) == ("m", "other")
-    assert own.metrics == pytest.approx(
+    assert logged(report()) == ["m", "other"]
+    assert metrics_of(report(), "m") == pytest.approx(
         {
             "gates/failed": 1,
             "gates/passed": 0,
@@ -46,11 +53,12 @@ def test_each_model_has_its_figures_verdicts_and_what_they_depend_on() -> None:
             "tiny/share.high": 0.350001,
         }
     )
-    assert own.params == {"spec": "runs/m", "seed": "0", "fingerprint": "f0.1"}
-    assert own.tags["mlflow.source.git.commit"] == "c0ffee"
-    assert json.loads(own.tags["pytest_genderbias.verdicts"]) == {"tiny.share": "limit broken"}
-    assert other.metrics["tiny/share"] == pytest.approx(0.45)
-    assert json.loads(other.tags["pytest_genderbias.verdicts"]) == {}
+    assert params_of(report(), "m") == {"spec": "runs/m", "seed": "0", "fingerprint": "f0.1"}
+    tags = tags_of(report(), "m")
+    assert tags["mlflow.source.git.commit"] == "c0ffee"
+    assert json.loads(tags["pytest_genderbias.verdicts"]) == {"tiny.share": "limit broken"}
+    assert metrics_of(report(), "other")["tiny/share"] == pytest.approx(0.45)
+    assert json.loads(tags_of(report(), "other")["pytest_genderbias.verdicts"]) == {}
 
 
 def test_no_gate_hides_another_and_no_failure_is_left_out() -> None:
@@ -60,31 +68,34 @@ def test_no_gate_hides_another_and_no_failure_is_left_out() -> None:
         judge_limit(measured, Limit(at_most=0.9)).settled("passed"),
     )
     broken = FinishedTest("t", "gone", outcome="failed", text="no such model")
-    own, _, gone = model_runs(report(judgements=gates, tests=(broken,)))
-    assert json.loads(own.tags["pytest_genderbias.verdicts"]) == {"tiny.share": "limit broken, pass"}
-    assert (gone.name, gone.metrics["gates/without_verdict"]) == ("gone", 1)
+    run = report(judgements=gates, tests=(broken,))
+    assert logged(run) == ["m", "other", "gone"]
+    assert json.loads(tags_of(run, "m")["pytest_genderbias.verdicts"]) == {"tiny.share": "limit broken, pass"}
+    assert metrics_of(run, "gone")["gates/without_verdict"] == 1
 
 
 def test_values_that_are_no_numbers_are_left_out() -> None:
     none = replace(hand_made(), values={"share": None}, intervals={"share": None})
     for measurement in (none, hand_made(float("nan")), hand_made(float("inf"))):
-        (run,) = model_runs(RunReport(RunInfo("", ""), (measurement,)))
-        assert set(run.metrics) == {"gates/failed", "gates/passed", "gates/without_verdict"}
+        metrics = metrics_of(RunReport(RunInfo("", ""), (measurement,)), measurement.model)
+        assert set(metrics) == {"gates/failed", "gates/passed", "gates/without_verdict"}
 
 
 def test_every_name_is_one_that_mlflow_takes_and_none_hides_another() -> None:
     suites = ("a b", "a?b", "a|b", "x" * 300, "x" * 301, HOSTILE, "\ud800", "é", "è", "/", "..")
-    (run, _) = model_runs(report(*suites))
-    assert len(run.metrics) == 3 + 3 * len(suites)
-    for name in run.metrics:
+    metrics = metrics_of(report(*suites), "m")
+    assert len(metrics) == 3 + 3 * len(suites)
+    for name in metrics:
         assert re.fullmatch(r"[A-Za-z0-9_\-. /]{1,250}", name), name
         assert not {"", ".", ".."} & set(name.split("/")), name
 
 
 def test_hostile_and_long_texts_are_escaped_and_cut() -> None:
     measurement = hand_made(model=HOSTILE + "\ud800" + "x" * 100_000)
-    (run,) = model_runs(RunReport(RunInfo("", HOSTILE), (measurement,)))
-    for text in (run.name, *run.params.values(), *run.tags.values()):
+    run = RunReport(RunInfo("", HOSTILE), (measurement,))
+    (model,) = logged(run)
+    texts = (*params_of(run, model).values(), *tags_of(run, model).values())
+    for text in (name_of_run(model), *texts):
         assert text.isprintable()
         assert len(text) <= 4_000
 
