@@ -85,7 +85,7 @@ OUTPUTS = (
     Output("card", "model_card:write_model_card", parse.file, ("card.md", "readme.md"), check="model_card:check_card"),
     Output("eval-results", "model_card:write_eval_results", parse.writable_folder, (".eval_results",)),
     Output("figures", "figures.files:write_figures", parse.writable_folder, ("figures",)),
-    Output("report", "html.page:write_report", parse.file, (".html",), flagged=True),
+    Output("report", "html_page:write_report", parse.file, (".html",), flagged=True),
     Output("gates", "written_gates:write_gates", parse.new_gate_file, (".bias.yaml",)),
     Output("audit", "audit:write_audit", parse.writable_folder, ("audit",)),
     Output("history", "history:write_history", parse.file_or_url, (".db", ".sqlite"), check="history:check_history"),

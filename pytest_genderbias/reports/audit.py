@@ -31,7 +31,7 @@ from pytest_genderbias.reports.fields import (
     packaged_suite,
 )
 from pytest_genderbias.reports.figures.files import write_figures
-from pytest_genderbias.reports.html.page import history_in_words, safe, words_of, write_report
+from pytest_genderbias.reports.html_page import history_in_words, safe, words_of, write_report
 from pytest_genderbias.reports.records import as_csv, cell_text, write_records
 from pytest_genderbias.reports.run_report import RunReport, write_json
 from pytest_genderbias.reports.run_summary import broken_tests, run_verdict

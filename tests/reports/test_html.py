@@ -16,7 +16,7 @@ from support.hand_made import hand_made
 from pytest_genderbias.gates.judgement import AcceptedValue, Comparison
 from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged, Paragraph
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.reports.html.page import render_report
+from pytest_genderbias.reports.html_page import render_report
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.run_report import ReportedModel, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval, Null

@@ -16,7 +16,7 @@ from support.hand_made import hand_made
 from support.run_reports import WORST
 
 from pytest_genderbias.gates.verdicts import Paragraph
-from pytest_genderbias.reports.html.page import write_report
+from pytest_genderbias.reports.html_page import write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
