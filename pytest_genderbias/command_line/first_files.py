@@ -116,7 +116,7 @@ def _settings(fit: Fit, spec: ModelSpec | None, kind: str) -> Iterator[str]:
 
 
 def _role(runner: Runner, spec: ModelSpec) -> Role:
-    return runner.models.source(spec.for_seed(0) if spec.seeded else spec).role
+    return runner.models.source(spec.for_seed(0)).role
 
 
 def workflow(service: str, spec: ModelSpec | None, data: str | None) -> str:

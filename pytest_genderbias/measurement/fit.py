@@ -241,7 +241,7 @@ def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
     Raises:
         ModelError: the model cannot be read.
     """
-    first = spec.for_seed(0) if spec.seeded else spec
+    first = spec.for_seed(0)
     runner.models.source(first)  # an error about the model is none of the suite
     try:
         main = next(iter(runner.plan(suite, first).questions.values()))

@@ -171,7 +171,7 @@ class Runner:
             NotApplicableError: it does not, by the control items of the language. Other errors as :meth:`measure`.
         """
         with self.models.lock:
-            first, request = spec.for_seed(0) if spec.seeded else spec, self._request(suite, {})
+            first, request = spec.for_seed(0), self._request(suite, {})
             plan, ability = self._plan(suite, first, request), read_ability(request.score.ability)
             asked = abilities_of_role(plan, self.models.model(first), request.score, ability, self._abilities)
             why = next((one.unable for one in asked if one.unable), "")

@@ -205,11 +205,13 @@ class ModelSpec:
         return SEED in self.spec
 
     def for_seed(self, seed: int) -> ModelSpec:
-        """Return the spec of one restart, under the same name.
+        """Return the spec of one restart, under the same name; the spec itself where it has no restarts.
 
         Raises:
             ModelError: there is no checkpoint for this restart.
         """
+        if not self.seeded:
+            return self
         return replace(_parse(self.spec.replace(SEED, str(seed))), name=self.name)
 
 

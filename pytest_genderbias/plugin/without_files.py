@@ -76,7 +76,7 @@ def _suites(settings: Settings) -> str:
     texts = []
     for spec in settings.models:
         fits = [fit_of(runner, suite, spec) for suite in suites]
-        role = runner.models.source(spec.for_seed(0) if spec.seeded else spec).role
+        role = runner.models.source(spec.for_seed(0)).role
         first = start_set(role.kind, {fit.suite.name: fit for fit in fits}.get, spec.seeded)
         texts.append(door("list of fitting suites")(spec.name, role.text, fits, first, terminal_width()))
     return "\n\n\n".join(texts)
@@ -114,7 +114,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def _expected_line(config: pytest.Config) -> str:
     """Return what a run of all suites will measure, in one line; an empty text if nothing fits."""
     limit = config.stash[SETTINGS].limit
-    specs = [spec.for_seed(0) if spec.seeded else spec for spec in config.stash[SETTINGS].models]
+    specs = [spec.for_seed(0) for spec in config.stash[SETTINGS].models]
     expected = [one for spec in specs for one in _expected(config, spec)]
     cases, of = sum(scored for scored, _, _ in expected), sum(total for _, total, _ in expected)
     if not cases:
