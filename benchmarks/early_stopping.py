@@ -68,7 +68,7 @@ def decide(suite, model, limit: float, seed: int) -> tuple[int, str, float]:
     gate = Limit(at_least=limit)
     start = time.perf_counter()
     measurement = measure(
-        suite, model, seed=seed, cache=None, until=decided_by([("net_neutral", gate)], suite.family.plain_statistics())
+        suite, model, seed=seed, cache=None, until=decided_by([("net_neutral", gate)], suite.statistics)
     )
     return measurement.n, judge_limit(measurement, gate).code, time.perf_counter() - start
 

@@ -40,7 +40,7 @@ def lasting() -> Picture:
     }
     steps: Any = {side: {int(step): entry for step, entry in curve.items()} for side, curve in mean["by_step"].items()}
     frozen: Any = mean["by_frozen"]
-    statistics = load_suite(suite).family.plain_statistics()
+    statistics = load_suite(suite).statistics
     picture = studies.resilience(Resilience(suite, statistics, steps, frozen, {}), name)
     return replace(picture, alt=f"Means over {len(curves)} seeds. {picture.alt}")
 
@@ -66,7 +66,7 @@ def neutrality() -> Picture:
     paths = sorted([*STORED.glob("static-*.json"), *STORED.glob("nli-*.json")])
     gates = [(path.stem, json.loads(path.read_text(encoding="utf-8"))["gates"][0]) for path in paths]
     judgements = [_judgement("nli suites", stem, "net_neutral", gate["facts"]) for stem, gate in gates]
-    return _drawn(runs.mitigations(judgements, load_suite("nli-occupation").family.plain_statistics()["net_neutral"]))
+    return _drawn(runs.mitigations(judgements, load_suite("nli-occupation").statistics["net_neutral"]))
 
 
 def _judgement(suite: str, model: str, statistic: str, facts: dict[str, Any]) -> Judgement:

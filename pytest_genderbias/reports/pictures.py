@@ -91,7 +91,7 @@ def _statistics(measurements: Iterable[Measurement]) -> dict[tuple[str, str], St
 
 def _packaged(suite: str, statistic: str) -> Statistic | None:
     """Return a statistic of a packaged suite: mitigations judge without a measurement in the report."""
-    return load_suite(suite).family.plain_statistics().get(statistic) if suite in suite_names() else None
+    return load_suite(suite).statistics.get(statistic) if suite in suite_names() else None
 
 
 def _alike(measurements: Sequence[Measurement]) -> list[list[Measurement]]:

@@ -122,7 +122,7 @@ def show_suite(suite: Suite, sentences: Sequence[str], width: int, work: Work | 
         _section("what the figure means", about.reads, width),
         _section("what it does not mean", about.does_not_mean, width),
         _section("definition", about.formula, width),
-        f"statistics, the main one first\n{_statistics(suite.family.plain_statistics(), width)}",
+        f"statistics, the main one first\n{_statistics(suite.statistics, width)}",
         _section("picture", about.picture, width),
         "\n".join(("what the literature says against it", *criticisms)),
     ]

@@ -13,7 +13,7 @@ from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.suites.about import SuiteAbout, read_about
 from pytest_genderbias.suites.ask import Asking
 from pytest_genderbias.suites.cases import Answers, Question
-from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options, Statistic
+from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text import schema
 from pytest_genderbias.text.printable import refuse_unknown_name
@@ -282,10 +282,6 @@ class Family(ABC, Generic[BodyT]):
         wrong.
         """
         return None
-
-    def plain_statistics(self) -> dict[str, Statistic]:
-        """Return the plain part of each statistic."""
-        return {name: statistic.plain() for name, statistic in self.statistics.items()}
 
     def own_questions(self) -> frozenset[str]:
         """Return the names of questions that only one statistic needs."""

@@ -53,7 +53,7 @@ def test_limits_that_stop_scoring_are_part_of_what_is_equal() -> None:
     runner, suite = Runner(score=RunSettings(cache=None)), load_suite("lm-occupation")
 
     def until(bound: float):
-        return decided_by([("aggregate_bias", Limit(within=bound))], suite.family.plain_statistics())
+        return decided_by([("aggregate_bias", Limit(within=bound))], suite.statistics)
 
     assert runner.measure(suite, "demo-lm", until=until(9.0)) is runner.measure(suite, "demo-lm", until=until(9.0))
     assert runner.measure(suite, "demo-lm", until=until(9.0)) is not runner.measure(suite, "demo-lm", until=until(8.0))

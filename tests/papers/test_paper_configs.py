@@ -88,7 +88,7 @@ def test_a_run_names_kinds_recipes_methods_suites_and_paths_that_there_are(run, 
     for method in settings.get("methods", {}).values():
         resolve_method(method)
     for entry in (*settings.get("intrinsic", ()), *settings.get("extrinsic", ())):
-        assert suite_of(entry["suite"]).family.plain_statistics().keys() >= set(entry["statistics"])
+        assert suite_of(entry["suite"]).statistics.keys() >= set(entry["statistics"])
 
 
 @pytest.mark.parametrize(("run", "scale"), [param for param in scaled_runs() if param.values[1] == PAPER])

@@ -810,10 +810,7 @@ def test_main_statistics_and_directions():
 
 
 def test_statistics_tell_how_bad_a_value_is():
-    statistics = {
-        **load_suite("nli-occupation").family.plain_statistics(),
-        **load_suite("lm-occupation").family.plain_statistics(),
-    }
+    statistics = {**load_suite("nli-occupation").statistics, **load_suite("lm-occupation").statistics}
     assert statistics["net_neutral"].distance(0.25) == 0.75
     assert statistics["aggregate_bias"].distance(0.25) == 0.25
     assert statistics["signed_bias"].distance(-0.9) == 0.9

@@ -456,7 +456,7 @@ def measurement_of(case: Answered) -> Measurement:
         intervals=summary.intervals,
         bounds=bounds,
         reasons=summary.reasons,
-        statistics=family.plain_statistics(),
+        statistics={name: statistic.plain() for name, statistic in family.statistics.items()},
         n=case.main.n,
         n_total=case.main.n_total,
         records=summary.records,

@@ -299,7 +299,7 @@ def growth(
         "settings": {name: str(value) for name, value in settings.items()},
     }
     plain = json.loads(json.dumps(what, default=str))
-    return Growth(loaded.name, loaded.family.plain_statistics(), tuple(numbers), histories, every, plain)
+    return Growth(loaded.name, loaded.statistics, tuple(numbers), histories, every, plain)
 
 
 @dataclass(frozen=True)
@@ -479,7 +479,7 @@ def resilience(
     by_frozen = {side: {part: of_side[part][-1] for part in parts} for side, of_side in histories.items()}
     options = {name: str(value) for name, value in settings.items()}
     what = {"recipe": {"recipe": task.name, **task.settings()}, **how, "settings": options}
-    return Resilience(suite.name, suite.family.plain_statistics(), by_step, by_frozen, what)
+    return Resilience(suite.name, suite.statistics, by_step, by_frozen, what)
 
 
 def _task(models: MitigationRun | Mapping[str, str | Model], recipe: Recipe | None) -> Recipe:

@@ -219,7 +219,7 @@ def _statistic(figure: str, key: str, suites: Mapping[str, Suite]) -> Statistic 
     suite, name = split_figure(figure)
     if not suite:
         return None
-    statistics = suites[suite].family.plain_statistics()
+    statistics = suites[suite].statistics
     if name not in statistics:
         raise SettingError(
             f"{key} names {figure}, and {suite} has no statistic {name!r}; it has {', '.join(statistics)}"

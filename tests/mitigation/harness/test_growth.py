@@ -131,7 +131,7 @@ def test_a_figure_of_the_task_is_not_a_statistic_of_its_name():
         }
         for step, bias, of_task in ((0, 0.9, 0.1), (2, 0.8, 0.6))
     ]
-    accuracy = load_suite("bios").family.plain_statistics()["accuracy"]
+    accuracy = load_suite("bios").statistics["accuracy"]
     curves = Growth("bios", {"accuracy": accuracy}, (0,), {"a": [entries]}, 2, {})
     assert curves.curve("a", "accuracy") == {0: [0.9], 2: [0.8]}
     assert curves.curve("a", "accuracy", task=True) == {0: [0.1], 2: [0.6]}
