@@ -8,7 +8,6 @@ itself, which trains nothing.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from itertools import product
@@ -30,7 +29,14 @@ from pytest_genderbias.gates.choice import (
 )
 from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.run import SEEDS, MitigationRun, mitigate, mitigation_errors, seeds_of
+from pytest_genderbias.mitigation.harness.run import (
+    SEEDS,
+    MitigationRun,
+    folder_of_runs,
+    mitigate,
+    mitigation_errors,
+    seeds_of,
+)
 from pytest_genderbias.mitigation.methods.base import Method, parts_of, together
 from pytest_genderbias.mitigation.methods.registry import (
     SomeMethod,
@@ -376,8 +382,7 @@ def search_plan(
     :func:`search`.
     """
     choosing, judging = seeds
-    temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="genderbias-")
-    home = folder if temporary is None else temporary.name
+    home, temporary = folder_of_runs(folder)
 
     def run_of(point: GridPoint, on: Sequence[int], count: int | None) -> MitigationRun:
         return mitigate(base, point.method, point.recipe, seeds=on, controls=count, folder=home, **how)

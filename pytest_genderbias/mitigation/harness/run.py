@@ -47,8 +47,6 @@ CONTROLS = 8  #: random directions where nothing is trained (dev2019, tables 8, 
 TRAINED_CONTROLS = 1  #: controls of a seed where each costs a training
 _VERSION = 1  #: of the folder of a training; a training of another version is repeated
 
-#: The models of a seed: before, after and of the control, and the wall time of making those after.
-_ModelsOfSeed = tuple["ModelOrSpec", "ModelOrSpec", "list[ModelOrSpec]", float]
 ModelOrSpec = str | Model  #: a loaded model, or the spec of one that is loaded when it is needed
 Side = ModelOrSpec | Sequence[ModelOrSpec]  #: one model for all seeds, or a model a seed
 Measured = dict[str, list[list[Measurement]]]  #: by side, seed and model
@@ -267,9 +265,7 @@ def mitigate(
     if controls is not None and controls < 0:
         raise SettingError(f"controls is a whole number of at least 0, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
-    temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="genderbias-")
-    home = Path(temporary.name if temporary is not None else folder or "")
-    home.mkdir(parents=True, exist_ok=True)
+    home, temporary = folder_of_runs(folder)
     rows = cache(recipe.rows) if recipe is not None else None  # read once
 
     def make(applied: Method, seed: int) -> ModelOrSpec:
@@ -280,18 +276,16 @@ def mitigate(
         trained = _trained(recipe, applied, base, rows, seed, home, progress)
         return applied.after(_opened(runner, trained), seed) if applied.changes("after") else trained
 
-    def models_of(seed: int) -> _ModelsOfSeed:
-        before = make(Method(), seed) if makes_task else base
-        assert before is not None
-        start = time.perf_counter()
-        after = make(method, seed)
-        seconds = time.perf_counter() - start
-        controls = _controls_of(method, seed, count, plain=trains and not makes_task)
-        return before, after, [make(control, seed) for control in controls], seconds
-
+    before, after, control, seconds = list[ModelOrSpec](), list[ModelOrSpec](), list[list[ModelOrSpec]](), 0.0
     try:
         with on_device(runner.models.settings.device):
-            before, after, control, seconds = zip(*map(models_of, restarts), strict=True)
+            for seed in restarts:
+                before.append(make(Method(), seed) if base is None or makes_task else base)
+                start = time.perf_counter()
+                after.append(make(method, seed))
+                seconds += time.perf_counter() - start
+                controls_of_seed = _controls_of(method, seed, count, plain=trains and not makes_task)
+                control.append([make(other, seed) for other in controls_of_seed])
     except UndefinedError as reason:
         done = "done" if base is None else f"done on {base.name}"
         raise SettingError(f"{method.settings()['method']} cannot be {done}: {reason}") from reason
@@ -304,13 +298,22 @@ def mitigate(
         recipe,
         trains,
         what,
-        sum(seconds),
+        seconds,
         home,
         runner,
         name,
         progress,
         _temporary=temporary,
     )
+
+
+def folder_of_runs(folder: str | Path | None) -> tuple[Path, tempfile.TemporaryDirectory[str] | None]:
+    """Return the folder of trainings: the given one, or a temporary one, which lasts as long as its second value."""
+    if folder is None:
+        temporary = tempfile.TemporaryDirectory(prefix="genderbias-")
+        return Path(temporary.name), temporary
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder), None
 
 
 def _described(method: Method, recipe: Recipe | None, trains: bool, controls: int) -> dict[str, object]:
