@@ -1,17 +1,17 @@
-"""Recipes that fine-tune an encoder for natural language inference, sentence similarity, or labelled texts such as
-biographies.
+"""Recipes that train for natural language inference, sentence similarity, or labelled texts such as biographies: an
+encoder is fine-tuned, or dev2019's decomposable attention is trained over static word vectors.
 """
 
 from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,32 @@ from pytest_genderbias.datasets.gold_pairs import LABELS, read_inference, read_s
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.objects import wrap_network
+from pytest_genderbias.models.protocols import WORD_VECTORS
 from pytest_genderbias.models.roles import NLI_CLASSIFIER
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.heads import CLASSIFICATION, REGRESSION, has_labels, refuse_hooks, renew_head, with_head
-from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Freeze, Performance, Row, Training, nested
+from pytest_genderbias.models.vectors import WordVectors
+from pytest_genderbias.recipes.heads import (
+    CLASSIFICATION,
+    REGRESSION,
+    device_for_new,
+    has_labels,
+    refuse_hooks,
+    renew_head,
+    seeded,
+    with_head,
+)
+from pytest_genderbias.recipes.recipe import (
+    ADDED_LATER,
+    EMBEDDINGS,
+    ENCODER,
+    NOTHING,
+    Freeze,
+    Performance,
+    Row,
+    Training,
+    nested,
+)
 from pytest_genderbias.recipes.trainer import (
     Examples,
     MaxLength,
@@ -37,12 +59,14 @@ from pytest_genderbias.statistics.correlation import pearson, product_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, blocks_of, mean_sums
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import PairProbabilities, PairSimilarity, Query
+from pytest_genderbias.text import packaged
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.plain_files import expand
-from pytest_genderbias.text.schema import Count
+from pytest_genderbias.text.schema import Count, Positive, Rule, ShareOrNone
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
 
 _BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that an interrupted training can be resumed
 
@@ -239,6 +263,75 @@ class SimilarityTuning(FineTuning):
         return [float(row["label"]) for row in rows]
 
 
+@dataclass(frozen=True)
+class StaticInferenceTraining(InferenceTuning):
+    """Decomposable attention over a BiLSTM encoder of word vectors, on SNLI or a labelled file of its form (dev2019,
+    "Experimental Setup").
+
+    It starts from a file of word vectors, ``mitigate(load_model("glove.6B.50d.txt"), ...)``. The vocabulary has the
+    words of the data and of the packaged suites and word lists; all other words share the mean of the file's vectors
+    (**choice**). ``hidden_size``: size of the encoder, both directions together, and of the layers after it.
+    ``dropout``: between them. ``freeze_embeddings``: do not train the vectors, so that a projection before training
+    persists (**choice**: dev2019 does so for ELMo, and does not say for GloVe); ``freeze`` takes its place if it
+    freezes more. For other settings see :class:`~pytest_genderbias.recipes.fine_tuning.InferenceTuning`. dev2019: 300
+    dimensions, all of SNLI, the best of 100 epochs.
+    """
+
+    name: ClassVar[str] = "static-nli"
+    epochs: Positive = 10.0
+    learning_rate: Positive | None = 1e-3
+    hidden_size: Annotated[
+        int, Rule("an even number, half of it for each direction of the encoder", minimum=2, multipleOf=2)
+    ] = 200
+    dropout: ShareOrNone = 0.2
+    freeze_embeddings: bool = True
+
+    def _identity(self) -> dict[str, object]:
+        digest = hashlib.sha256("\0".join(_packaged_texts()).encode())  # their words are in the vocabulary
+        return {**super()._identity(), "packaged": digest.hexdigest()[:16]}
+
+    def start(self, model: Model | None, seed: int) -> Model:
+        """Return a network over a model's word vectors, initialised from the seed. A network of this recipe is returned
+        unchanged.
+
+        Raises:
+            NotApplicableError: the model is neither.
+        """
+        if model is not None and model.network_class.startswith("DecomposableAttention"):
+            return model
+        if model is None or not model.can(WORD_VECTORS):
+            reason = "no model was given" if model is None else f"{model.name} is {model.role.text}"
+            raise NotApplicableError(
+                f"the recipe {self.name} starts from a file of word vectors, such as glove.6B.50d.txt, and {reason}"
+            )
+        return self._network_over(model.backend, seed, model.name)
+
+    @property
+    def _frozen(self) -> str | int:
+        return EMBEDDINGS if self.freeze_embeddings and self.freeze == NOTHING else self.freeze
+
+    def _network_over(self, vectors: WordVectors, seed: int, name: str) -> Model:
+        """Return a network over the words of the data and of the packaged lists and suites that have a vector."""
+        import torch
+
+        from pytest_genderbias.recipes.networks import decomposable_attention as ours
+
+        pairs = (pair for paths in self.files.values() for path in paths for pair in read_inference(path))
+        texts = (text for *both, _ in pairs for text in both)
+        of_data = _words(texts, vectors.lowercased)
+        words = sorted((_packaged_words(vectors.lowercased) | of_data) & vectors.words.keys())
+        matrix = np.concatenate([np.zeros((len(ours.SPECIAL), vectors.matrix.shape[1])), vectors.get(words)])
+        matrix[ours.SPECIAL.index(ours.UNKNOWN)] = vectors.matrix.mean(axis=0, dtype=np.float64)
+        rows, size = matrix.shape
+        config = ours.DecomposableAttentionConfig(rows, size, hidden_size=self.hidden_size, dropout=self.dropout)
+        network: Any = seeded(seed, lambda: ours.DecomposableAttentionForSequenceClassification(config))
+        with torch.no_grad():
+            network.get_input_embeddings().weight.copy_(torch.as_tensor(matrix))
+        network.config.architectures = [type(network).__name__]
+        network.to(device_for_new()).eval()
+        return wrap_network(network, ours.make_tokenizer(words, vectors.lowercased), name)
+
+
 def _labelled(columns: Sequence[str], pair: tuple[str, str, str | float]) -> Row:
     """Return a pair of texts with its label as a row."""
     return dict(zip((*columns, "label"), pair, strict=True))
@@ -266,3 +359,24 @@ def accuracy(right: NDArray[np.bool_], over: str, what: str) -> Performance:
     labels, block = blocks_of(len(right), what)
     item_sums = mean_sums(labels, np.bincount(block, right), np.bincount(block), f"blocks of {over}")
     return Performance("accuracy", "lower", float(right.mean()), item_sums)
+
+
+def _words(texts: Iterable[str], lowercased: bool) -> frozenset[str]:
+    from pytest_genderbias.recipes.networks import decomposable_attention as ours
+
+    split = (ours.words_of(text.lower() if lowercased else text) for text in texts)
+    return frozenset(word for of_text in split for word in of_text)
+
+
+@cache
+def _packaged_words(lowercased: bool) -> frozenset[str]:
+    return _words(_packaged_texts(), lowercased)
+
+
+def _packaged_texts() -> list[str]:
+    """Return the raw texts of the packaged word lists and suites, so that none of their words is missed."""
+    return [
+        path.read_text(encoding="utf-8")
+        for kind in ("wordlists", "fixtures")
+        for path in sorted(packaged.folder(kind).glob("*.yaml"))
+    ]

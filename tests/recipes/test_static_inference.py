@@ -19,10 +19,10 @@ from pytest_genderbias.mitigation.methods.projection import Projection
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis
 from pytest_genderbias.models.saving import input_embeddings
+from pytest_genderbias.recipes.fine_tuning import StaticInferenceTraining
 from pytest_genderbias.recipes.heads import on_device
 from pytest_genderbias.recipes.networks.decomposable_attention import SPECIAL
 from pytest_genderbias.recipes.recipe import Training
-from pytest_genderbias.recipes.static_inference import StaticInferenceTraining
 
 SIZE = 6
 PEOPLE = ["man", "woman", "nurse", "clerk", "he", "she"]

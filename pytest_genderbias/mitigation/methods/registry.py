@@ -48,7 +48,7 @@ _RECIPES = {
     "masked-lm": "recipes.language_modelling:MaskedPretraining",
     "causal-lm": "recipes.language_modelling:CausalPretraining",
     "lstm": "recipes.lstm:LstmTraining",
-    "static-nli": "recipes.static_inference:StaticInferenceTraining",
+    "static-nli": "recipes.fine_tuning:StaticInferenceTraining",
     "edge-probe": "recipes.coreference:EdgeProbing",
     "coreference": "recipes.coreference:CoreferenceTuning",
 }
