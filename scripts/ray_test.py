@@ -37,7 +37,7 @@ from tabulate import tabulate
 
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.engines import ray_executor
-from pytest_genderbias.engines.ray_cluster import Cluster
+from pytest_genderbias.engines.ray_cluster import joined_cluster
 from pytest_genderbias.engines.ray_executor import Failure, Loaded, RayExecutor, RayWorker, WantedModel
 from pytest_genderbias.errors import ExecutorError
 from pytest_genderbias.measurement.measurement import Measurement
@@ -297,9 +297,7 @@ def with_tasks(job: Job, trial: Trial) -> NDArray[np.generic] | None:
             worker.ask(question)
         return worker.score(units)
 
-    cluster = Cluster("local", job.workers)
-    cluster.connect()
-    try:
+    with joined_cluster("local", job.workers):
         remote = ray.remote(num_cpus=1, max_calls=0, max_retries=-1)(score)
         units = random_order(space.n_units, digest, 0)[: job.cases]
         while len(trial.log.loaded()) < job.workers:
@@ -308,8 +306,6 @@ def with_tasks(job: Job, trial: Trial) -> NDArray[np.generic] | None:
             asked = [remote.remote(units[slice(*window)]) for window in windows(0, [job.cases], engine.WINDOW)]
             _, missing = ray.wait(asked, num_returns=len(asked), timeout=job.most)
             return None if missing else np.concatenate([values for values, _ in ray.get(asked)])
-    finally:
-        cluster.close()
 
 
 WAYS = {"actors": with_actors, "tasks": with_tasks}

@@ -15,7 +15,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -83,103 +84,93 @@ def import_ray() -> ModuleType:
         ) from None
 
 
-@dataclass
-class Cluster:
-    """The connection of this process to a cluster. There is at most one.
+@contextmanager
+def joined_cluster(address: str, cpus: int = 1) -> Iterator[ModuleType]:
+    """Start a cluster of this machine, or join the one at an address, and yield the module ``ray``. Leave it at the
+    end: a local one ends then, and with it all its processes and files. A process is in one cluster at most.
 
-    Attributes:
+    Args:
         address: ``local`` or ``HOST:PORT``.
         cpus: CPUs of a local cluster.
+
+    Raises:
+        ExecutorError: Ray is missing, nothing answers at the address, it has another version or wants a token, or the
+            process is already in a cluster.
     """
-
-    address: str
-    cpus: int = 1
-    _before: dict[str, str | None] = field(default_factory=dict)
-    _folder: Path | None = None
-    _connected: bool = False
-
-    def connect(self) -> ModuleType:
-        """Start the local cluster, or join the named one, and return the module ``ray``.
-
-        Raises:
-            ExecutorError: Ray is missing, nothing answers at the address, it has another version or wants a token, or
-                the process is already in a cluster.
-        """
-        if self.address != LOCAL:
-            _probe(self.address)
-        self._set(_QUIET if self.address != LOCAL else {**_QUIET, **_ALONE, "RAY_AUTH_TOKEN": _token()})
-        try:
-            ray = import_ray()
-            if ray.is_initialized():
-                raise ExecutorError(
-                    "this process is already connected to a Ray cluster that something else started; call"
-                    " ray.shutdown() before the run"
-                )
-            if self.address == LOCAL:
-                self._start(ray)
-            else:
-                self._connected = True
-                try:
-                    ray.init(address=self.address, log_to_driver=False, logging_level="error")
-                except Exception as error:
-                    raise ExecutorError(_not_joined(self.address, error)) from None
-        except BaseException:
-            self.close()
-            raise
-        return ray
-
-    def close(self) -> None:
-        """Leave the cluster. A local one ends, and with it all its processes and files."""
-        if self._connected:
-            self._connected = False
-            import_ray().shutdown()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-        self._set(dict(self._before))
-        self._before = {}
-
-    def _start(self, ray: ModuleType) -> None:
-        """Start a cluster of this machine, and refuse it if it could be reached from another one."""
-        usual = Path(tempfile.gettempdir())  # a folder that only this user can enter, short enough for sockets
-        place = usual if len(str(usual)) <= _LONGEST_FOLDER - len("/gb-ray-12345678") else Path("/tmp")  # noqa: S108 - mkdtemp makes a name that is free
-        self._folder = Path(tempfile.mkdtemp(prefix="gb-ray-", dir=place))
-        self._connected = True
-        # Ray reads the variable when it is imported, which may have been before.
-        vars(importlib.import_module("ray._private.ray_constants"))["ENABLE_RAY_CLUSTER"] = False
-        folder = self._folder / "ray"  # Ray lets everyone write into it, so it lies in one that no other user can enter
-        try:
-            ray.init(
-                address="local",
-                num_cpus=self.cpus,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level="error",
-                object_store_memory=_OBJECT_STORE,
-                _temp_dir=str(folder),
-            )
-        except Exception as error:  # Ray raises errors of many kinds
-            said = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
+    if address != LOCAL:
+        _probe(address)
+    variables = _QUIET if address != LOCAL else {**_QUIET, **_ALONE, "RAY_AUTH_TOKEN": _token()}
+    with ExitStack() as until_left:
+        until_left.enter_context(_environment(variables))
+        ray = import_ray()
+        if ray.is_initialized():
             raise ExecutorError(
-                f"a local Ray cluster cannot be started ({said}); score without bias_executor, or name a cluster with"
-                " -o bias_ray=HOST:PORT"
-            ) from None
-        host = ray.util.get_node_ip_address()
-        if host not in ("127.0.0.1", "::1"):
-            raise ExecutorError(
-                f"the local Ray cluster would listen on {host}, where others could run code on it, and was stopped; set"
-                f" {_ONLY_THIS_MACHINE}=0 in the environment before the run, or use another version of ray"
-                f" ({ray.__version__})"
+                "this process is already connected to a Ray cluster that something else started; call ray.shutdown()"
+                " before the run"
             )
+        if address == LOCAL:
+            usual = Path(tempfile.gettempdir())  # a folder that only this user can enter, short enough for sockets
+            place = usual if len(str(usual)) <= _LONGEST_FOLDER - len("/gb-ray-12345678") else Path("/tmp")  # noqa: S108 - mkdtemp makes a name that is free
+            folder = Path(tempfile.mkdtemp(prefix="gb-ray-", dir=place))
+            until_left.callback(shutil.rmtree, folder, ignore_errors=True)
+            until_left.callback(ray.shutdown)
+            _start(ray, cpus, folder)
+        else:
+            until_left.callback(ray.shutdown)
+            try:
+                ray.init(address=address, log_to_driver=False, logging_level="error")
+            except Exception as error:
+                raise ExecutorError(_not_joined(address, error)) from None
+        yield ray
 
-    def _set(self, variables: dict[str, str | None]) -> None:
-        """Set variables of the environment, and remember what they were."""
-        for name, value in variables.items():
-            self._before.setdefault(name, os.environ.get(name))
+
+def _start(ray: ModuleType, cpus: int, home: Path) -> None:
+    """Start a cluster of this machine, and refuse it if it could be reached from another one."""
+    # Ray reads the variable when it is imported, which may have been before.
+    vars(importlib.import_module("ray._private.ray_constants"))["ENABLE_RAY_CLUSTER"] = False
+    folder = home / "ray"  # Ray lets everyone write into it, so it lies in one that no other user can enter
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="error",
+            object_store_memory=_OBJECT_STORE,
+            _temp_dir=str(folder),
+        )
+    except Exception as error:  # Ray raises errors of many kinds
+        said = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
+        raise ExecutorError(
+            f"a local Ray cluster cannot be started ({said}); score without bias_executor, or name a cluster with -o"
+            " bias_ray=HOST:PORT"
+        ) from None
+    host = ray.util.get_node_ip_address()
+    if host not in ("127.0.0.1", "::1"):
+        raise ExecutorError(
+            f"the local Ray cluster would listen on {host}, where others could run code on it, and was stopped; set"
+            f" {_ONLY_THIS_MACHINE}=0 in the environment before the run, or use another version of ray"
+            f" ({ray.__version__})"
+        )
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set variables of the environment inside a ``with`` block; ``None`` removes one."""
+    before = {name: os.environ.get(name) for name in variables}
+
+    def set_to(values: Mapping[str, str | None]) -> None:
+        for name, value in values.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+    set_to(variables)
+    try:
+        yield
+    finally:
+        set_to(before)
 
 
 @cache

@@ -22,7 +22,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.engines.ray_cluster import LOCAL, Cluster, check_address
+from pytest_genderbias.engines.ray_cluster import LOCAL, check_address, joined_cluster
 from pytest_genderbias.errors import BiasError, ExecutorError, SettingError
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.fingerprint import fingerprint_reading
@@ -91,7 +91,8 @@ class RayExecutor:
                 raise SettingError(f"{name} should be a whole number of at least 1, got {value!r}")
         self.address, self.workers, self.threads = check_address(address), workers, threads
         self.wait, self._share = wait, share
-        self._cluster: Cluster | None = None
+        self._ray: Any = None  # the module, in a cluster
+        self._cluster = ExitStack()  # leaves it
         self._crew: Crew | None = None
         self._closed = False
 
@@ -109,9 +110,7 @@ class RayExecutor:
         if self._crew is not None:
             self._crew.end()
             self._crew = None
-        if self._cluster is not None:
-            self._cluster.close()
-            self._cluster = None
+        self._cluster.close()
 
     @property
     def ready(self) -> list[tuple[str, int]]:
@@ -150,11 +149,9 @@ class RayExecutor:
         """Return the workers for models on this kind of device; they start when they get their first model."""
         if self._closed:
             raise ExecutorError("the executor was closed, and starts no workers any more; make another RayExecutor")
-        if self._cluster is None:
+        if self._ray is None:
             workers = self.workers or max(1, (os.cpu_count() or 1) // (self.threads * self._share))
-            cluster = Cluster(self.address, workers * self.threads)
-            self._ray = cluster.connect()
-            self._cluster = cluster
+            self._ray = self._cluster.enter_context(joined_cluster(self.address, workers * self.threads))
         if self._crew is not None and self._crew.on_gpu != model.on_gpu:
             self._crew.end()
             self._crew = None

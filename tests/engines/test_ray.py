@@ -224,12 +224,18 @@ def test_all_sockets_are_on_the_loopback_interface(
     assert listening({os.getpid(), *below}) > sockets["before"]
 
 
+def folder_of_cluster() -> Path:
+    """The folder with all files of the local cluster that this process is in."""
+    from ray._private import worker
+
+    return Path(worker._global_node.get_temp_dir_path()).parent
+
+
 def test_the_token_is_in_no_file_and_the_folder_is_private(executor: RayExecutor) -> None:
     measure("demo-nli", executor, limit=64)
     token = os.environ["RAY_AUTH_TOKEN"]
     assert len(token) == 64
-    folder = executor._cluster._folder  # type: ignore[union-attr]
-    assert folder is not None
+    folder = folder_of_cluster()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 10
@@ -370,7 +376,8 @@ def test_a_model_that_changed_or_went_away_is_refused(executor: RayExecutor, tmp
 def test_nothing_is_left(executor: RayExecutor, sockets: dict[str, set[tuple[str, int]]]) -> None:
     """The last of the tests with this cluster: processes, sockets, files and variables are gone."""
     measure("demo-nli", executor, limit=64)
-    folder = executor._cluster._folder  # type: ignore[union-attr]
+    folder = folder_of_cluster()
+    assert folder.exists()
     executor.close()
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline and any(_is_of_ray(pid) for pid in descendants(os.getpid())):
@@ -379,7 +386,6 @@ def test_nothing_is_left(executor: RayExecutor, sockets: dict[str, set[tuple[str
     left = listening({os.getpid(), *descendants(os.getpid())}) - sockets["before"]
     assert {host for host, _ in left} <= {"127.0.0.1"}
     assert len(left) <= 1  # a port that Ray's driver reserves
-    assert folder is not None
     assert not folder.exists()
     assert "RAY_AUTH_TOKEN" not in os.environ
 

@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from support.tiny_checkpoints import save_checkpoint, suite_space
 
 from pytest_genderbias import load_model
 from pytest_genderbias.engines import ray_cluster, ray_executor, served, vllm_engine
-from pytest_genderbias.engines.ray_cluster import Cluster, check_address
+from pytest_genderbias.engines.ray_cluster import check_address, joined_cluster
 from pytest_genderbias.engines.ray_executor import Failure, Loaded, RayExecutor, RayWorker, WantedModel
 from pytest_genderbias.errors import ExecutorError, ModelError, ScoreError, SettingError, installing
 from pytest_genderbias.measurement.runner import Runner, RunSettings
@@ -60,8 +61,8 @@ def test_an_old_address_is_named_at_once(tiny_model):
 def test_ray_that_is_missing_is_named_with_the_extra(monkeypatch):
     monkeypatch.setitem(ray_cluster.sys.modules, "ray", None)
     monkeypatch.setenv("RAY_ADDRESS", "unchanged")
-    with pytest.raises(ExecutorError, match=re.escape(installing("ray"))):
-        Cluster("local").connect()
+    with pytest.raises(ExecutorError, match=re.escape(installing("ray"))), joined_cluster("local"):
+        pass
     assert ray_cluster.os.environ["RAY_ADDRESS"] == "unchanged"
     assert "RAY_AUTH_TOKEN" not in ray_cluster.os.environ
 
@@ -192,7 +193,7 @@ def test_a_model_on_a_gpu_has_a_worker_for_each_gpu(tiny_model, monkeypatch, gpu
     model = tiny_model("bert-nli")
     on_gpu = replace(model, details={**model.details, "device": "cuda:0"})
     fake = FakeRay(CPU=8.0, GPU=float(gpus))
-    monkeypatch.setattr(Cluster, "connect", lambda self: fake)
+    monkeypatch.setattr(ray_executor, "joined_cluster", lambda *where: nullcontext(fake))
     wanted = WantedModel.of(model)
     monkeypatch.setattr(WantedModel, "of", lambda of: wanted)
     executor = RayExecutor("host:1", workers)
@@ -215,7 +216,7 @@ def fake_cluster(tiny_model, monkeypatch):
     """A cluster of fakes, an executor in it, and the same model on the CPU and, as it says, on a GPU."""
     fake, model = FakeRay(CPU=2.0, GPU=1.0), tiny_model("bert-nli")
     wanted = WantedModel.of(model)
-    monkeypatch.setattr(Cluster, "connect", lambda self: fake)
+    monkeypatch.setattr(ray_executor, "joined_cluster", lambda *where: nullcontext(fake))
     monkeypatch.setattr(WantedModel, "of", lambda of: wanted)
     return fake, RayExecutor("host:1", 1), model, replace(model, details={**model.details, "device": "cuda:0"})
 
@@ -259,7 +260,7 @@ def test_a_closed_executor_starts_nothing(fake_cluster, monkeypatch):
     with executor.open(task):
         pass
     executor.close()
-    monkeypatch.setattr(Cluster, "connect", lambda self: pytest.fail("a cluster is started again"))
+    monkeypatch.setattr(ray_executor, "joined_cluster", lambda *where: pytest.fail("a cluster is started again"))
     with (
         pytest.raises(ExecutorError, match=r"^the executor was closed, .*make another RayExecutor$"),
         executor.open(task),
