@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.reports.fields import GATE_COLUMNS
 from pytest_genderbias.text.columns import together
-from pytest_genderbias.text.printable import counted, format_decimals, format_number, format_share
+from pytest_genderbias.text.printable import counted, format_bounds, format_decimals, format_number, format_share
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
@@ -67,7 +67,8 @@ def _bounds(comparison: Comparison) -> str:
         return "exact"
     if comparison.p is not None and not comparison.moved:
         return comparison.method
-    return "" if comparison.low is None else f"{comparison.low:.4f} to {comparison.high:.4f}"
+    low, high = comparison.low, comparison.high
+    return "" if low is None or high is None else format_bounds(low, high, format_decimals)
 
 
 # What mitigations did: before, after, in the control, and what it cost.

@@ -51,7 +51,7 @@ from pytest_genderbias.statistics.inference.paired import Difference, Distance, 
 from pytest_genderbias.statistics.inference.reduction import Reduction, SideValues
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.printable import approximate, format_bounds, format_number, format_share
+from pytest_genderbias.text.printable import THREE_DIGITS, approximate, format_bounds, format_number, format_share
 from pytest_genderbias.text.schema import Rule, check_setting, read_value
 
 _MORE_SEEDS = "five seeds or more"
@@ -398,13 +398,12 @@ def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float)
         )
         lines.append(f"  the sign flips, {how}{intervals_in_words(bounds)}")
     if signed != name and (slope := figures.unit_slope(AFTER, BEFORE)) is not None:
-        lines.append(
-            f"  bias of an item after on that before: slope {slope.low:.3g} to {slope.high:.3g} over {slope.over}"
-        )
+        reach = format_bounds(slope.low, slope.high, THREE_DIGITS)
+        lines.append(f"  bias of an item after on that before: slope {reach} over {slope.over}")
         of_sign["item_slope"] = [slope.low, slope.high]
         if slope.high < -overshoot - FLOAT_NOISE:
             text = (
-                f"the {slope.over} lean the other way now (slope {slope.low:.3g} to {slope.high:.3g}): the sign flips,"
+                f"the {slope.over} lean the other way now (slope {reach}): the sign flips,"
                 f" to about {format_share(-(slope.low + slope.high) / 2)} of what it was"
             )
             return _Part(OVER_CORRECTED, text, lines, facts=facts)
@@ -687,7 +686,7 @@ def intervals_in_words(bounds: Sequence[Interval | None]) -> str:
     before, after = [
         "no interval"
         if interval is None
-        else f"{format_number(interval.low, 3)} to {format_number(interval.high, 3)} over {interval.over}"
+        else f"{format_bounds(interval.low, interval.high, THREE_DIGITS)} over {interval.over}"
         for interval in bounds
     ]
     return f" ({before}; {after})"
