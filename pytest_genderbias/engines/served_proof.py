@@ -65,6 +65,10 @@ AGAIN = "asked again"  #: name of a check
 
 Prompts: TypeAlias = "list[list[int]]"
 Values: TypeAlias = "NDArray[np.float64]"
+#: Drawn tokens: the probabilities that are listed for the place of each, given that the text does not end, the most
+#: likely first, shape (draws, listed); and the number of the drawn token in its list, or -1 for another one, shape
+#: (draws,).
+Draws: TypeAlias = "tuple[Values, NDArray[np.int64]]"
 _Excess: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64]]"
 
 
@@ -489,7 +493,7 @@ def _drawn(asked: Asked) -> str | None:
     if trouble := _trouble_of_lists(prompts, answers):
         return trouble
     return trouble_of_draws(
-        Draws.of(
+        *listed_draws(
             [answer.top[len(start) :] for (start, _), answer in zip(pairs, answers, strict=True)],
             [tokens for _, tokens in pairs],
             LISTED,
@@ -520,7 +524,7 @@ def draws_at(
     drawn = [[t for ids in written[at : at + each] for t in ids] for at in range(0, len(written), each)]
     end = asked.tokenizer.eos_token_id
     tops = [top for _, top in places]
-    draws = [Draws.of([[top] * len(ids)], [ids], LISTED, end) for top, ids in zip(tops, drawn, strict=True)]
+    draws = [listed_draws([[top] * len(ids)], [ids], LISTED, end) for top, ids in zip(tops, drawn, strict=True)]
     return sum(map(len, drawn)), draws
 
 
@@ -574,61 +578,43 @@ def differences(first: Sequence[Values], second: Sequence[Values]) -> Values:
     return np.concatenate([np.abs(a[1:] - b[1:]) for a, b in zip(first, second, strict=True)])
 
 
-@dataclass(frozen=True)
-class Draws:
-    """Drawn tokens, each with the probabilities that are listed for its place.
+def listed_draws(
+    tops: Sequence[Sequence[Mapping[int, float]]], tokens: Sequence[Sequence[int]], listed: int, end: int | None
+) -> Draws:
+    """Return drawn tokens with the probabilities that are listed for their places.
 
-    Attributes:
-        probabilities: of the listed tokens, given that the text does not end, shape (draws, listed), the most likely
-            first.
-        drawn: number of the drawn token in the list, or -1 for another token, shape (draws,).
+    Args:
+        tops: for each text, the log-probabilities in each place, by token ids.
+        tokens: for each text, the drawn tokens.
+        listed: how many of each list count: the most likely ones. Some sources add the drawn token to the list.
+        end: the token that ends a text. Sources that stop there do not show it, so the comparison is given that it was
+            not drawn.
     """
-
-    probabilities: NDArray[np.float64]
-    drawn: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls,
-        tops: Sequence[Sequence[Mapping[int, float]]],
-        tokens: Sequence[Sequence[int]],
-        listed: int,
-        end: int | None,
-    ) -> Draws:
-        """Collect draws.
-
-        Args:
-            tops: for each text, the log-probabilities in each place, by token ids.
-            tokens: for each text, the drawn tokens.
-            listed: how many of each list count: the most likely ones. Some sources add the drawn token to the list.
-            end: the token that ends a text. Sources that stop there do not show it, so the comparison is given that it
-                was not drawn.
-        """
-        rows, drawn = [], []
-        last, best, row = None, [], np.empty(0)
-        for places, ids in zip(tops, tokens, strict=True):
-            for top, token in zip(places, ids, strict=True):
-                if token == end:
-                    continue
-                if top is not last:  # several draws of one place share its list
-                    last, best = top, sorted(top, key=lambda i: (-top[i], i))[:listed]
-                    before, at_end = np.exp([top[i] for i in best]), np.asarray([i == end for i in best])
-                    row = np.where(at_end, 0.0, before) / max(1e-9, 1 - before[at_end].sum())
-                rows.append(row)
-                drawn.append(best.index(token) if token in best else -1)
-        shape = (len(rows), listed)
-        return cls(np.asarray(rows, dtype=np.float64).reshape(shape), np.asarray(drawn, dtype=np.int64))
+    rows, drawn = [], []
+    last, best, row = None, [], np.empty(0)
+    for places, ids in zip(tops, tokens, strict=True):
+        for top, token in zip(places, ids, strict=True):
+            if token == end:
+                continue
+            if top is not last:  # several draws of one place share its list
+                last, best = top, sorted(top, key=lambda i: (-top[i], i))[:listed]
+                before, at_end = np.exp([top[i] for i in best]), np.asarray([i == end for i in best])
+                row = np.where(at_end, 0.0, before) / max(1e-9, 1 - before[at_end].sum())
+            rows.append(row)
+            drawn.append(best.index(token) if token in best else -1)
+    shape = (len(rows), listed)
+    return np.asarray(rows, dtype=np.float64).reshape(shape), np.asarray(drawn, dtype=np.int64)
 
 
-def trouble_of_draws(draws: Draws) -> str | None:
+def trouble_of_draws(probabilities: Values, drawn: NDArray[np.int64]) -> str | None:
     """Return what is wrong, in one line, if draws do not follow the listed probabilities; ``None`` if they may."""
-    count = len(draws.drawn)
+    count = len(drawn)
     if count < LEAST:
         return (
             f"expected at least {LEAST} tokens drawn at temperature 1, got {count}; the listed probabilities cannot be"
             " compared with draws"
         )
-    found = {what: _z(*excess) for what, excess in _excesses(draws).items()}
+    found = {what: _z(*excess) for what, excess in _excesses(probabilities, drawn).items()}
     what, z = max(found.items(), key=lambda pair: abs(pair[1]))
     if abs(z) <= _MOST_Z:
         return None
@@ -648,21 +634,20 @@ def p_of_counts(places: Sequence[Draws]) -> float:
         One place with two tokens of probability .5 each, ten draws, all of the first: (10 - 5)^2 / 5 twice is 10, with
             one degree of freedom.
 
-        >>> draws = Draws(np.full((10, 2), .5), np.zeros(10, dtype=np.int64))
-        >>> round(p_of_counts([draws]), 5)
+        >>> round(p_of_counts([(np.full((10, 2), .5), np.zeros(10, dtype=np.int64))]), 5)
         0.00157
     """
     from scipy.special import chdtrc  # as chi2.sf of scipy.stats, whose import takes a second
 
     total, degrees = 0.0, 0
-    for draws in places:
-        if not len(draws.drawn):
+    for probabilities, drawn in places:
+        if not len(drawn):
             continue
-        expected = len(draws.drawn) * draws.probabilities[0]
-        seen = np.bincount(draws.drawn[draws.drawn >= 0], minlength=len(expected))
+        expected = len(drawn) * probabilities[0]
+        seen = np.bincount(drawn[drawn >= 0], minlength=len(expected))
         alone = expected >= _LEAST_EXPECTED
-        expected = np.append(expected[alone], max(0.0, len(draws.drawn) - expected[alone].sum()))
-        seen = np.append(seen[alone], len(draws.drawn) - seen[alone].sum())
+        expected = np.append(expected[alone], max(0.0, len(drawn) - expected[alone].sum()))
+        seen = np.append(seen[alone], len(drawn) - seen[alone].sum())
         if expected[-1] < _LEAST_EXPECTED:  # what is left over joins the least likely token
             expected = np.append(expected[:-2], expected[-2:].sum())
             seen = np.append(seen[:-2], seen[-2:].sum())
@@ -675,7 +660,7 @@ def trouble_of_counts(places: Sequence[Draws]) -> str | None:
     """Return what is wrong, in one line, if repeated draws of some places do not follow their lists; ``None`` if they
     may.
     """
-    count = sum(len(draws.drawn) for draws in places)
+    count = sum(len(drawn) for _, drawn in places)
     if count < LEAST:
         return (
             f"expected at least {LEAST} tokens drawn one by one at {len(places)} places, got {count}; their lists"
@@ -685,7 +670,7 @@ def trouble_of_counts(places: Sequence[Draws]) -> str | None:
 
 
 def _trouble_of_shares(places: Sequence[Draws]) -> str | None:
-    count, p = sum(len(draws.drawn) for draws in places), p_of_counts(places)
+    count, p = sum(len(drawn) for _, drawn in places), p_of_counts(places)
     if p >= _LEAST_P:
         return None
     return (
@@ -704,56 +689,56 @@ def trouble_of_few_draws(places: Sequence[Draws]) -> str | None:
     """
     if trouble := _trouble_of_shares(places):
         return trouble
-    draws = Draws(np.concatenate([one.probabilities for one in places]), np.concatenate([one.drawn for one in places]))
-    for what, (excess, variance) in _excesses(draws).items():
+    probabilities, drawn = map(np.concatenate, zip(*places, strict=True))
+    for what, (excess, variance) in _excesses(probabilities, drawn).items():
         most = max(1.0, float(np.abs(excess).max(initial=0.0)))
         bound = _LOG_ODDS * most / 3
         bound += float(np.sqrt(bound**2 + 2 * _LOG_ODDS * max(0.0, float(variance.sum()))))
         if abs(excess.sum()) > bound:
             return (
-                f"expected {len(draws.drawn)} tokens drawn at {len(places)} places at temperature 1 to follow the lists"
+                f"expected {len(drawn)} tokens drawn at {len(places)} places at temperature 1 to follow the lists"
                 f" of these places, but {what} {'more' if excess.sum() > 0 else 'less'} often; the values are of"
                 " another base, temperature or scale, or not of the model that writes"
             )
     return None
 
 
-def _excesses(draws: Draws) -> dict[str, _Excess]:
+def _excesses(probabilities: Values, drawn: NDArray[np.int64]) -> dict[str, _Excess]:
     """Return by how much each draw exceeds its expectation, and the variance of each, for three figures, each with its
     words.
     """
     return {
-        "listed tokens were drawn": _of_mass(draws),
-        "the most likely token was drawn": _of_first(draws),
-        "likely ones among the listed tokens were drawn": _of_sharpness(draws),
+        "listed tokens were drawn": _of_mass(probabilities, drawn),
+        "the most likely token was drawn": _of_first(probabilities, drawn),
+        "likely ones among the listed tokens were drawn": _of_sharpness(probabilities, drawn),
     }
 
 
-def _of_mass(draws: Draws) -> _Excess:
+def _of_mass(probabilities: Values, drawn: NDArray[np.int64]) -> _Excess:
     """Return it for tokens of the lists.
 
     Example:
         Two listed tokens with .5 together, four draws, all of them listed: 4 where 2 are expected, with a standard
             error of 1.
 
-        >>> float(_z(*_of_mass(Draws(np.full((4, 2), .25), np.zeros(4, dtype=np.int64)))))
+        >>> float(_z(*_of_mass(np.full((4, 2), .25), np.zeros(4, dtype=np.int64))))
         2.0
     """
-    mass = np.minimum(draws.probabilities.sum(axis=1), 1.0)
-    return (draws.drawn >= 0) - mass, mass * (1 - mass)
+    mass = np.minimum(probabilities.sum(axis=1), 1.0)
+    return (drawn >= 0) - mass, mass * (1 - mass)
 
 
-def _of_first(draws: Draws) -> _Excess:
+def _of_first(probabilities: Values, drawn: NDArray[np.int64]) -> _Excess:
     """Return it for the most likely token.
 
-    >>> float(_z(*_of_first(Draws(np.full((4, 1), .5), np.zeros(4, dtype=np.int64)))))
+    >>> float(_z(*_of_first(np.full((4, 1), .5), np.zeros(4, dtype=np.int64))))
     2.0
     """
-    first = np.minimum(draws.probabilities[:, 0], 1.0)
-    return (draws.drawn == 0) - first, first * (1 - first)
+    first = np.minimum(probabilities[:, 0], 1.0)
+    return (drawn == 0) - first, first * (1 - first)
 
 
-def _of_sharpness(draws: Draws) -> _Excess:
+def _of_sharpness(probabilities: Values, drawn: NDArray[np.int64]) -> _Excess:
     """Return it for the log-probability of drawn tokens, given that they are listed, against its mean over the list.
 
     It is the score test of the inverse temperature: values in base 10, or of another temperature, are far off.
@@ -762,12 +747,11 @@ def _of_sharpness(draws: Draws) -> _Excess:
         Probabilities .8 and .2 (a mean of ln .8 - .2 ln 4), four draws of the first: .2 ln 4 each above the mean, with
         a standard deviation of .4 ln 4 each.
 
-        >>> draws = Draws(np.tile([.8, .2], (4, 1)), np.zeros(4, dtype=np.int64))
-        >>> round(float(_z(*_of_sharpness(draws))), 12)
+        >>> round(float(_z(*_of_sharpness(np.tile([.8, .2], (4, 1)), np.zeros(4, dtype=np.int64)))), 12)
         1.0
     """
-    inside = draws.drawn >= 0
-    weights, drawn = draws.probabilities[inside], draws.drawn[inside]
+    inside = drawn >= 0
+    weights, drawn = probabilities[inside], drawn[inside]
     shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
     logs = np.log(np.maximum(shares, 1e-300))
     mean = (shares * logs).sum(axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from pytest_genderbias.engines.served_proof import Draws, p_of_counts, trouble_of_counts, trouble_of_draws
+from pytest_genderbias.engines.served_proof import listed_draws, p_of_counts, trouble_of_counts, trouble_of_draws
 
 WORDS, LISTED, END = 50, 5, 0
 
@@ -24,7 +24,7 @@ def draws_of(seed, given, count=3000, ends=False):
     tops = [{int(i): float(row[i]) for i in np.argsort(-row)[:LISTED]} for row in values]
     kept = tokens != END if ends else np.full(count, True)  # a source that stops there shows no end
     pairs = [(top, int(token)) for top, token, keep in zip(tops, tokens, kept, strict=True) if keep]
-    return Draws.of([[top for top, _ in pairs]], [[token for _, token in pairs]], LISTED, END)
+    return listed_draws([[top for top, _ in pairs]], [[token for _, token in pairs]], LISTED, END)
 
 
 def normalised(values):
@@ -33,7 +33,7 @@ def normalised(values):
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_draws_from_the_listed_probabilities_pass_whatever_the_seed(ends):
-    assert [seed for seed in range(10) if trouble_of_draws(draws_of(seed, lambda v: v, ends=ends))] == []
+    assert [seed for seed in range(10) if trouble_of_draws(*draws_of(seed, lambda v: v, ends=ends))] == []
 
 
 @pytest.mark.parametrize(
@@ -50,34 +50,34 @@ def test_draws_from_the_listed_probabilities_pass_whatever_the_seed(ends):
     ids=["base 10", "base 2", "temperature 0.8", "temperature 1.5", "lowered", "smoothed", "other tokens"],
 )
 def test_other_probabilities_are_found(given, what):
-    trouble = trouble_of_draws(draws_of(1, given))
+    trouble = trouble_of_draws(*draws_of(1, given))
     assert trouble is not None
     assert what in trouble
     assert "\n" not in trouble
 
 
 def test_too_few_draws_prove_nothing():
-    assert "at least 400 tokens drawn at temperature 1, got " in trouble_of_draws(draws_of(2, lambda v: v, 300))
+    assert "at least 400 tokens drawn at temperature 1, got " in trouble_of_draws(*draws_of(2, lambda v: v, 300))
 
 
 def test_tokens_that_a_source_adds_to_a_list_do_not_count():
     top = {1: -0.1, 2: -3.0, 9: -8.0}
-    draws = Draws.of([[top]], [[9]], 2, None)
-    np.testing.assert_allclose(draws.probabilities, [[np.exp(-0.1), np.exp(-3.0)]])
-    assert draws.drawn.tolist() == [-1]
+    probabilities, drawn = listed_draws([[top]], [[9]], 2, None)
+    np.testing.assert_allclose(probabilities, [[np.exp(-0.1), np.exp(-3.0)]])
+    assert drawn.tolist() == [-1]
 
 
 def test_an_end_is_left_out_of_lists_and_draws():
     tops = [{END: np.log(0.5), 1: np.log(0.25)}] * 2
-    draws = Draws.of([tops], [[END, 1]], 2, END)
-    np.testing.assert_allclose(draws.probabilities, [[0.0, 0.5]])  # a half of what is not the end
-    assert draws.drawn.tolist() == [1]
+    probabilities, drawn = listed_draws([tops], [[END, 1]], 2, END)
+    np.testing.assert_allclose(probabilities, [[0.0, 0.5]])  # a half of what is not the end
+    assert drawn.tolist() == [1]
 
 
 def test_a_model_that_is_certain_passes_and_one_that_should_be_does_not():
-    certain = Draws(np.tile([1.0, 0.0], (500, 1)), np.zeros(500, dtype=np.int64))
-    assert trouble_of_draws(certain) is None
-    assert trouble_of_draws(Draws(certain.probabilities, np.full(500, -1))) is not None
+    certain = np.tile([1.0, 0.0], (500, 1))
+    assert trouble_of_draws(certain, np.zeros(500, dtype=np.int64)) is None
+    assert trouble_of_draws(certain, np.full(500, -1)) is not None
 
 
 def draws_at_places(seed, given, places=12, count=80):
@@ -91,7 +91,7 @@ def draws_at_places(seed, given, places=12, count=80):
         values = given(np.log(true)[None])[0]
         top = {int(i): float(values[i]) for i in np.argsort(-values)[:LISTED]}
         tokens = rng.choice(WORDS, count, p=true).tolist()
-        found.append(Draws.of([[top] * count], [tokens], LISTED, None))
+        found.append(listed_draws([[top] * count], [tokens], LISTED, None))
     return found
 
 
@@ -111,19 +111,19 @@ def test_repeated_draws_are_compared_token_by_token():
 
 
 def test_p_of_counts_is_that_of_scipy():
-    (place,) = draws_at_places(3, lambda v: v, places=1, count=2000)
-    expected = 2000 * np.append(place.probabilities[0], 1 - place.probabilities[0].sum())
-    seen = np.append(np.bincount(place.drawn[place.drawn >= 0], minlength=LISTED), (place.drawn < 0).sum())
+    ((probabilities, drawn),) = draws_at_places(3, lambda v: v, places=1, count=2000)
+    expected = 2000 * np.append(probabilities[0], 1 - probabilities[0].sum())
+    seen = np.append(np.bincount(drawn[drawn >= 0], minlength=LISTED), (drawn < 0).sum())
     assert (expected >= 5).all()
-    assert p_of_counts([place]) == pytest.approx(chisquare(seen, expected).pvalue, rel=1e-9)
+    assert p_of_counts([(probabilities, drawn)]) == pytest.approx(chisquare(seen, expected).pvalue, rel=1e-9)
 
 
 def test_too_few_repeated_draws_prove_nothing():
     assert "got 396;" in trouble_of_counts(draws_at_places(2, lambda v: v, count=33))
-    assert "got 0;" in trouble_of_counts([Draws.of([[]], [[]], LISTED, None)])
+    assert "got 0;" in trouble_of_counts([listed_draws([[]], [[]], LISTED, None)])
 
 
 def test_a_server_that_repeats_itself_is_found():
     places = draws_at_places(1, lambda v: v)
-    again = [Draws(place.probabilities, np.full_like(place.drawn, place.drawn[0])) for place in places]
+    again = [(probabilities, np.full_like(drawn, drawn[0])) for probabilities, drawn in places]
     assert trouble_of_counts(again)

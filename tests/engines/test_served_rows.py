@@ -15,7 +15,7 @@ from support.trained_causal import known_of, trained
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.engines.served_client import ServedClient
-from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, Draws, UnprovenError, trouble_of_few_draws
+from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError, trouble_of_few_draws
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.objects import wrap_network
 
@@ -111,10 +111,10 @@ def test_draws_of_right_lists_pass_whatever_they_leave_open():
         places = []
         for sure in rng.choice([0.999, 0.9995, 0.6], 24):
             drawn = np.where(rng.random(40) < sure, 0, -1)
-            places.append(Draws(np.tile([sure, 0.0], (40, 1)), drawn))
+            places.append((np.tile([sure, 0.0], (40, 1)), drawn))
         found.append(trouble_of_few_draws(places))
     assert found == [None] * 300
-    never = [Draws(np.tile([0.999, 0.0], (40, 1)), np.where(np.arange(40) < 38, 0, -1)) for _ in range(24)]
+    never = [(np.tile([0.999, 0.0], (40, 1)), np.where(np.arange(40) < 38, 0, -1)) for _ in range(24)]
     assert "was drawn less often" in trouble_of_few_draws(never) or "were drawn less often" in trouble_of_few_draws(
         never
     )
