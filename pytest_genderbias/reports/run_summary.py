@@ -11,10 +11,10 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Judgement, Seen
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     FAILED,
@@ -39,6 +39,7 @@ from pytest_genderbias.reports.fields import (
     CONTROL,
     SHUFFLES,
     SPLITS,
+    Figure,
     between,
     cases_in_words,
     chance_of,
@@ -109,18 +110,6 @@ _MOST_SOURCES = 3  #: of what is known of other trainings
 _SAME_REASON = "no value, for the same reason"
 
 
-@dataclass
-class _Notes:
-    """Notes below the table, gathered while its rows are made."""
-
-    without_interval: dict[str, list[str]] = field(default_factory=dict)  # names by reason
-    no_measure: dict[str, list[str]] = field(default_factory=dict)
-    sampled: dict[str, str] = field(default_factory=dict)  # cases by suite
-    chances: set[str] = field(default_factory=set)
-    marked: bool = False
-    trainings: dict[str, None] = field(default_factory=dict)  # where what other trainings give is known from
-
-
 @dataclass(frozen=True)
 class _Row:
     """A line of a table.
@@ -155,15 +144,21 @@ def overview(
     titles = {
         model: _title([one for one in measurements if one.model == model]) for model in {one.model for one in shown}
     }
-    notes = _Notes()
+    everything = detail > 0
     if gates:
-        yield from _gates(gates, notes, titles, width, everything=detail > 0)
-    suites = [row for measurement in shown for row in _suite_rows(measurement, seen, notes, detail > 0)]
+        yield from _gates(gates, titles, width, everything)
+    figures = [
+        Figure(one, name)
+        for one in shown
+        for name in (one.values if everything else [one.main])
+        if (one.suite, one.model, name) not in seen
+    ]
+    suites = list(_suite_rows(figures))
     if gates and suites:
         yield "", ""
     yield from _table(suites, _MEASURED, titles, width)
     columns = _fitting([row.cells for row in suites], _MEASURED, width - 2)
-    for line in _below(notes, width, "chance" in columns):
+    for line in _below(figures, everything, width, "chance" in columns):
         yield line, ""
     hidden = sum(len(measurement.values) for measurement in shown) - len(suites) - len(seen)
     if not detail and (more := _counts(figure=hidden, note=len(_remarks(shown)))):
@@ -205,41 +200,31 @@ def _ability(measurements: Sequence[Measurement]) -> str:
 # Rows.
 
 
-def _suite_rows(
-    measurement: Measurement, seen: set[tuple[str, str, str]], notes: _Notes, everything: bool
-) -> Iterator[_Row]:
-    """Yield the row of the main statistic, and with ``everything`` those of the others; a judged one has its row among
-    the gates.
+def _suite_rows(figures: Iterable[Figure]) -> Iterator[_Row]:
+    """Yield a row for each figure. The first of a measurement names the suite, and a reason that the row above has is
+    not repeated.
     """
-    suite, above = one_line(measurement.suite), ""
-    for statistic in measurement.values if everything else [measurement.main]:
-        if (measurement.suite, measurement.model, statistic) not in seen:
-            row = _suite_row(measurement, statistic, suite, notes, everything)
-            yield replace(row, instead=_SAME_REASON) if row.instead and row.instead == above else row
-            suite, above = "", row.instead
+    before: Measurement | None = None
+    above = ""
+    for figure in figures:
+        suite = ""
+        if figure.measurement is not before:
+            before, above, suite = figure.measurement, "", one_line(figure.measurement.suite)
+        row = _suite_row(figure, suite)
+        yield replace(row, instead=_SAME_REASON) if row.instead and row.instead == above else row
+        above = row.instead
 
 
-def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Notes, everything: bool) -> _Row:
-    value, interval = measurement.values[statistic], measurement.intervals[statistic]
-    about = measurement.statistics[statistic]
-    reason = measurement.reasons.get(statistic, "no reason given")
-    subject = f"{measurement.suite}.{statistic}" if everything else measurement.suite
-    cells = {"suite": suite, "statistic": one_line(statistic, 40)}
+def _suite_row(figure: Figure, suite: str) -> _Row:
+    measurement, about, value = figure.measurement, figure.about, figure.value
+    cells = {"suite": suite, "statistic": one_line(figure.name, 40)}
     if value is None:
-        return _Row(measurement.model, cells, f"no value: {one_line(reason, 300)}")
-    if measurement.sampled(statistic):
-        notes.sampled[measurement.suite] = f"{cases_in_words(measurement)} cases"
-    cells |= {"value": f"{format_figure(value)}  ", "95 %": between(interval, format_figure)}
-    if interval is None:
-        notes.without_interval.setdefault(reason, []).append(subject)
-    if about.no_gate:
-        notes.no_measure.setdefault(about.no_gate, []).append(subject)
-    else:
+        return _Row(measurement.model, cells, f"no value: {one_line(_reason(figure), 300)}")
+    cells |= {"value": f"{format_figure(value)}  ", "95 %": between(figure.interval, format_figure)}
+    if not about.no_gate:
         side = _SIDES[about.direction].format(f"{about.neutral:g}")
         cells |= {"neutral": f"{about.neutral:g}", "worse": about.direction, "is worse": side}
-    if (chance := chance_of(measurement, statistic)) is not None:
-        notes.chances.add(chance.kind)
-        notes.marked = notes.marked or chance.beyond
+    if (chance := chance_of(measurement, figure.name)) is not None:
         cells |= {
             "chance": chance.in_words(format_figure),
             "value": f"{format_figure(value)} {'!' if chance.beyond else ' '}",
@@ -247,32 +232,36 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
     return _Row(measurement.model, cells, meaning=about.meaning)
 
 
-def _gates(
-    gates: Sequence[Judgement], notes: _Notes, titles: Mapping[str, str], width: int, everything: bool
-) -> Iterator[Line]:
+def _reason(figure: Figure) -> str:
+    return figure.reason or "no reason given"
+
+
+def _gates(gates: Sequence[Judgement], titles: Mapping[str, str], width: int, everything: bool) -> Iterator[Line]:
     """Yield the tables of the gates, with a row for each: those that failed first, and of many that passed the first
     ones.
     """
-    rows, passed = [], 0
+    shown, passed = [], 0
     for settled in sorted(gates, key=lambda one: (one.model, one.outcome != FAILED, one.suite)):
         passed += settled.outcome != FAILED
         if everything or settled.outcome == FAILED or passed <= _MOST_PASSED:
-            rows.append(_gate_row(settled, notes))
+            shown.append(settled)
+    rows = [_gate_row(settled) for settled in shown]
     against, others = ([row for row in rows if row.layouts is layouts] for layouts in (_AGAINST_BASELINE, _JUDGED))
     yield from _table(against, _AGAINST_BASELINE, titles, width)
-    if notes.trainings:
-        known = "; ".join(text.replace(": ", ", ") for text in list(notes.trainings)[:_MOST_SOURCES])
+    trainings = dict.fromkeys(one_line(sees.retraining) for settled in shown if (sees := _sees(settled)) is not None)
+    if trainings:
+        known = "; ".join(text.replace(": ", ", ") for text in list(trainings)[:_MOST_SOURCES])
         unit = "% of the stored distance from neutral, or of a public model's where that is larger"
         text = f"the growth that fails in 80 % of releases ({unit}); other trainings: {known}"
         yield note("sees", text, width), ""
     if against and others:
         yield "", ""
     yield from _table(others, _JUDGED, titles, width)
-    if (left_out := len(gates) - len(rows)) > 0:
+    if (left_out := len(gates) - len(shown)) > 0:
         yield note("", f"and {left_out:,} more that passed: -v", width), ""
 
 
-def _gate_row(judgement: Judgement, notes: _Notes) -> _Row:
+def _gate_row(judgement: Judgement) -> _Row:
     value = "no value" if judgement.value is None else format_figure(judgement.value)
     cells = {
         "suite": one_line(judgement.gate_name),
@@ -283,7 +272,7 @@ def _gate_row(judgement: Judgement, notes: _Notes) -> _Row:
     }
     colour = _COLOURS.get(judgement.outcome, "")
     if then := _value_then(judgement):
-        cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
+        cells |= {"then": then, "now": value, **_against_baseline(judgement)}
         return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)
     allowed = {"allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound))}
     change, moved = _change(judgement)
@@ -299,16 +288,21 @@ def _value_then(judgement: Judgement) -> str:
     return "" if then is None else format_figure(then)
 
 
-def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
+def _against_baseline(judgement: Judgement) -> dict[str, str]:
     """Return the change since the baseline, the margin, and what the gate sees: in percent where the unit is known."""
-    margin, sees = judgement.of_baseline.margin, judgement.of_baseline.sees
+    margin, sees = judgement.of_baseline.margin, _sees(judgement)
     cells = {"margin": "" if margin is None else format_figure(margin)}
-    if sees is None or not sees.unit > 0:
+    if sees is None:
         change, moved = _change(judgement)
         return {**cells, "change": change, "moved": moved}
-    notes.trainings[one_line(sees.retraining)] = None
     change, moved = _growth(judgement, sees.unit)
     return {**cells, "sees": sees.in_words, "change": change, "moved": moved}
+
+
+def _sees(judgement: Judgement) -> Seen | None:
+    """Return what the gate of a baseline sees, in a unit that is known; ``None`` for other gates."""
+    sees = judgement.of_baseline.sees
+    return sees if sees is not None and sees.unit > 0 and _value_then(judgement) else None
 
 
 def _growth(judgement: Judgement, unit: float) -> tuple[str, str]:
@@ -401,9 +395,15 @@ def _line(row: _Row, columns: Mapping[str, int], width: int) -> str:
 # Below the tables.
 
 
-def _below(notes: _Notes, width: int, chances: bool) -> Iterator[str]:
+def _below(figures: Sequence[Figure], everything: bool, width: int, chances: bool) -> Iterator[str]:
     """Yield what the marks, the dashes and, where the table has them, the chances mean."""
-    if notes.marked:
+
+    def subject(figure: Figure) -> str:
+        return f"{figure.measurement.suite}.{figure.name}" if everything else figure.measurement.suite
+
+    valued = [figure for figure in figures if figure.value is not None]
+    by_chance = [chance for one in valued if (chance := chance_of(one.measurement, one.name)) is not None]
+    if any(chance.beyond for chance in by_chance):
         yield note("!", "beyond chance: at most 5 % of random groups or splits lie as far out", width)
     meant = {
         SHUFFLES: "the worse end of the middle 95 % of random shuffles",
@@ -413,14 +413,16 @@ def _below(notes: _Notes, width: int, chances: bool) -> Iterator[str]:
             " way)"
         ),
     }
-    if notes.chances and chances:
-        yield note("chance", "; ".join(text for kind, text in meant.items() if kind in notes.chances), width)
-    for reason, subjects in notes.without_interval.items():
+    kinds = {chance.kind for chance in by_chance}
+    if kinds and chances:
+        yield note("chance", "; ".join(text for kind, text in meant.items() if kind in kinds), width)
+    for reason, subjects in together((_reason(one), subject(one)) for one in valued if one.interval is None).items():
         yield note("-", f"no interval: {in_brief(subjects)}: {one_line(reason, 300)}", width)
-    for reason, subjects in notes.no_measure.items():
+    for reason, subjects in together((one.about.no_gate, subject(one)) for one in valued if one.about.no_gate).items():
         yield note("", f"no direction: {in_brief(subjects)}: {one_line(reason, 300)}", width)
-    if notes.sampled:
-        texts = [f"{one_line(suite)} {cases}" for suite, cases in notes.sampled.items()]
+    sampled = {one.measurement.suite: one.measurement for one in valued if one.measurement.sampled(one.name)}
+    if sampled:
+        texts = [f"{one_line(suite)} {cases_in_words(one)} cases" for suite, one in sampled.items()]
         yield note("sampled", "; ".join(texts), width)
 
 
