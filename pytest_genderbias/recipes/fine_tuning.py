@@ -30,7 +30,7 @@ from pytest_genderbias.recipes.heads import (
     REGRESSION,
     device_for_new,
     has_labels,
-    refuse_hooks,
+    refuse_graph,
     renew_head,
     seeded,
     with_head,
@@ -161,7 +161,7 @@ class FineTuning(TrainingSettings):
                 f"{model.name} is {model.role.text}; the recipe {self.name} trains a classifier of"
                 f" {', '.join(self.labels[:8])}: give it to start() first"
             )
-        refuse_hooks(model)
+        refuse_graph(model)
 
     def _targets(self, network: PreTrainedModel, rows: Sequence[Row]) -> Sequence[int | float]:
         """Return the target output of each row: the number of its label."""

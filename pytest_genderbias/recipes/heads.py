@@ -50,8 +50,7 @@ def with_head(model: Model | None, labels: Sequence[str], seed: int) -> Model:
         seed: seed of the head's weights.
 
     Raises:
-        NotApplicableError: the model is not a checkpoint, its architecture has no classifier, or hooks change its
-            hidden layers.
+        NotApplicableError: the model is not a checkpoint of weights, or its architecture has no classifier.
         ModelError: the body of the classifier has weights that the model lacks, or the tokenizer cannot pad.
     """
     model = trainable(model)
@@ -118,12 +117,12 @@ def trainable(model: Model | None) -> Model:
     """Return a model if a head can be trained on it.
 
     Raises:
-        NotApplicableError: there is none, it is not a checkpoint, or hooks change its hidden layers.
+        NotApplicableError: there is none, or it is not a checkpoint of weights.
     """
     if model is None or not model.network_class:
         reason = "no model was given" if model is None else f"{model.name} is none"
         raise NotApplicableError(f"a head is trained on a transformers checkpoint, and {reason}")
-    refuse_hooks(model)
+    refuse_graph(model)
     return model
 
 
@@ -151,11 +150,11 @@ def is_of_head(network: PreTrainedModel, name: str) -> bool:
     return not name.startswith(body) or name.startswith(f"{body}pooler.")
 
 
-def refuse_hooks(model: Model) -> None:
-    """Reject a network with hooks that the checkpoint of a training would not contain, and an exported graph.
+def refuse_graph(model: Model) -> None:
+    """Reject an exported graph, whose weights no training can change.
 
     Raises:
-        NotApplicableError: the network has such hooks, or is a graph.
+        NotApplicableError: the model is one.
     """
     if model.backend.runtime is not None:
         raise NotApplicableError(

@@ -25,7 +25,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_network, refuse_hooks, renew_vocabulary_head
+from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_network, refuse_graph, renew_vocabulary_head
 from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Freeze, Performance, Row, SplitRows, Training, nested
 from pytest_genderbias.recipes.trainer import Collator, MaxLength, Prepared, TrainingSettings, frozen_parameters
 from pytest_genderbias.scoring.network import Batches
@@ -252,7 +252,7 @@ class _Pretraining(CorpusTraining):
         """
         checkpoint = self._checkpoint(model)
         assert model is not None
-        refuse_hooks(model)
+        refuse_graph(model)
         if self.weights == NEW:
             network = new_network(checkpoint.network, seed, self.layers, self.hidden_size, self.heads)
             frozen_parameters(network, self.freeze)
