@@ -195,7 +195,7 @@ class DeclaredMitigation:
         how: dict[str, Any] = {"seeds": self.written.seeds, "controls": self.written.controls}
         if self.grid is None:
             return mitigations.mitigate(spec, self.method, with_arguments(self.recipe), **how)
-        points = tuple((point, method, with_arguments(recipe)) for point, method, recipe in self.grid.points)
+        points = tuple(replace(point, recipe=with_arguments(point.recipe)) for point in self.grid.points)
         return mitigations.search(spec, replace(self.grid, points=points), choose_on=self.written.choose_on, **how)
 
 
@@ -535,7 +535,7 @@ class MitigationRunner:
             SettingError: as :func:`~pytest_genderbias.mitigation.harness.grid.search`.
             MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
-        tried = [_settings_of(method, recipe) for _, method, recipe in plan.points]
+        tried = [_settings_of(point.method, point.recipe) for point in plan.points]
         digests = {name: suite.digest for name, suite in plan.suites.items()}
         key = ("grid", tried, plan.rule, digests, plan.settings, seeds, choose_on, controls)
 
@@ -543,8 +543,7 @@ class MitigationRunner:
             on = seeds_to_try(plan, seeds, choose_on)
             return search_plan(model, plan, on, controls, self.folder, name=name, **self._how)
 
-        _, _, recipe = plan.points[0]
-        return self._once(spec, recipe, key, make)
+        return self._once(spec, plan.points[0].recipe, key, make)
 
     def _once(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError, UndefinedError
 from pytest_genderbias.gates.choice import (
@@ -56,9 +56,16 @@ _ARGUMENTS = "arguments"
 
 #: Values to try by ``PART.SETTING``; or several such mappings, whose points are tried one after the other.
 Grid = Mapping[str, Sequence[object]] | Sequence[Mapping[str, Sequence[object]]]
-#: One combination of a grid's values by ``PART.SETTING``, and a method and a recipe that have them.
-Point: TypeAlias = tuple[Mapping[str, object], Method, Recipe | None]
 Part = TypeVar("Part", Method, Recipe)
+
+
+@dataclass(frozen=True)
+class GridPoint:
+    """A method and a recipe with one combination of the grid's values; ``settings`` has these by ``PART.SETTING``."""
+
+    settings: Mapping[str, object]
+    method: Method
+    recipe: Recipe | None
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ class GridPlan:
         settings: with which they are measured.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[GridPoint, ...]
     rule: Rule
     suites: Mapping[str, Suite]
     settings: Mapping[str, object]
@@ -106,8 +113,8 @@ def combinations(grid: Grid) -> list[dict[str, object]]:
     return [point for n, point in enumerate(points) if point not in points[:n]]
 
 
-def grid_points(method: Method, recipe: Recipe | None, grid: Grid) -> tuple[Point, ...]:
-    """Return the points of a grid, each with its method and recipe.
+def grid_points(method: Method, recipe: Recipe | None, grid: Grid) -> tuple[GridPoint, ...]:
+    """Return the method and the recipe of each point of a grid.
 
     Args:
         method: one, or several together.
@@ -122,7 +129,7 @@ def grid_points(method: Method, recipe: Recipe | None, grid: Grid) -> tuple[Poin
     for point in combinations(grid):
         _check_parts([part.name for part in parts_of(method)], recipe, point)
         changed = together([_with_settings(part, "method", point) for part in parts_of(method)])
-        made.append((point, changed, None if recipe is None else _with_settings(recipe, "recipe", point)))
+        made.append(GridPoint(point, changed, None if recipe is None else _with_settings(recipe, "recipe", point)))
     return tuple(made)
 
 
@@ -292,7 +299,7 @@ def seeds_to_try(
     Raises:
         SettingError: as :func:`split_seeds`, or a point trains nothing and ``choose_on`` is not ``all``.
     """
-    trains = all(recipe is not None and (recipe.makes_task or method.trains) for _, method, recipe in plan.points)
+    trains = all(p.recipe is not None and (p.recipe.makes_task or p.method.trains) for p in plan.points)
     if trains:
         return split_seeds(seeds, choose_on)
     if choose_on != ALL:
@@ -377,13 +384,13 @@ def search_plan(
     choosing, judging = seeds
     home, temporary = folder_of_runs(folder)
 
-    def run_of(method: Method, recipe: Recipe | None, on: Sequence[int], count: int | None) -> MitigationRun:
-        return mitigate(base, method, recipe, seeds=on, controls=count, folder=home, **how)
+    def run_of(point: GridPoint, on: Sequence[int], count: int | None) -> MitigationRun:
+        return mitigate(base, point.method, point.recipe, seeds=on, controls=count, folder=home, **how)
 
     tried, runs = [], list[MitigationRun]()
-    for settings, method, recipe in plan.points:
+    for point in plan.points:
         try:
-            run = run_of(method, recipe, choosing, 0)
+            run = run_of(point, choosing, 0)
             for other in runs:
                 run.take_figures_of(other)
             runs.append(run)
@@ -391,15 +398,14 @@ def search_plan(
             values, direction = _values(run, plan, AFTER, plan.rule.figure)
             if not split_figure(plan.rule.figure)[0]:
                 _check_direction(plan.rule, direction)
-            tried.append(TriedPoint(settings, tuple(values), worse))
+            tried.append(TriedPoint(point.settings, tuple(values), worse))
         except (ModelError, ScoreError) as error:
-            tried.append(TriedPoint(settings, failure=str(error)))
+            tried.append(TriedPoint(point.settings, failure=str(error)))
     number = choose_point(tried, plan.rule)
     if number is None:
         reasons = "; ".join(f"{point}: {why_out(point, plan.rule)}" for point in tried)
         raise SettingError(f"no point of the grid can be chosen by {plan.rule}: {reasons}; widen within, or the grid")
-    _, method, recipe = plan.points[number]
-    run = run_of(method, recipe, judging, controls)
+    run = run_of(plan.points[number], judging, controls)
     searched = replace(run, tried=TriedGrid(tuple(tried), plan.rule, number, choosing, judging), _temporary=temporary)
     for other in runs:
         searched.take_figures_of(other)

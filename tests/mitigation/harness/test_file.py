@@ -134,12 +134,12 @@ def test_a_grid_is_read_as_points_and_a_rule(tmp_path: Path) -> None:
     assert reduction.name == "cda+dropout.best-of-6.lm-occupation.aggregate_bias.by_0"
     grid = reduction.mitigation.grid
     assert grid is not None and reduction.mitigation.written.choose_on == 2 and reduction.mitigation.written.seeds == 6
-    assert [dict(settings) for settings, _, _ in grid.points[:3]] == [
+    assert [dict(point.settings) for point in grid.points[:3]] == [
         {"dropout.hidden": 0.1, "masked-lm.steps": 10},
         {"dropout.hidden": 0.1, "masked-lm.steps": 20},
         {"dropout.hidden": 0.15, "masked-lm.steps": 10},
     ]
-    recipes = [recipe for _, _, recipe in grid.points]
+    recipes = [point.recipe for point in grid.points]
     assert [getattr(recipe, "steps", None) for recipe in recipes] == [10, 20] * 3
     assert {getattr(recipe, "data", None) for recipe in recipes} == {str(tmp_path / "texts")}
     assert str(grid.rule) == "lowest lm-occupation/aggregate_bias, perplexity at most 5 % worse"

@@ -132,12 +132,12 @@ def test_combinations_are_those_of_scikit_learn():
 def test_points_set_the_part_that_they_name():
     both = Together((make_method("cda"), make_method("dropout")))
     recipe = make_recipe("masked-lm", steps=7)
-    first, (_, method, second) = grid_points(both, recipe, {"dropout.hidden": [0.3], "masked-lm.steps": [5, 6]})
-    assert first[0] == {"dropout.hidden": 0.3, "masked-lm.steps": 5}
-    assert isinstance(method, Together) and method.methods[1].hidden == 0.3
-    assert method.methods[0] == make_method("cda") and second == make_recipe("masked-lm", steps=6)
-    ((_, layers, _),) = grid_points(make_method("projection"), None, {"projection.layers": [[0, 1]]})
-    assert layers == make_method("projection", layers=[0, 1])
+    first, second = grid_points(both, recipe, {"dropout.hidden": [0.3], "masked-lm.steps": [5, 6]})
+    assert first.settings == {"dropout.hidden": 0.3, "masked-lm.steps": 5}
+    assert isinstance(second.method, Together) and second.method.methods[1].hidden == 0.3
+    assert second.method.methods[0] == make_method("cda") and second.recipe == make_recipe("masked-lm", steps=6)
+    (layers,) = grid_points(make_method("projection"), None, {"projection.layers": [[0, 1]]})
+    assert layers.method == make_method("projection", layers=[0, 1])
 
 
 def test_the_best_point_within_the_limits_is_judged_on_other_seeds(tmp_path):
