@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.words.matching import moved_span, replace_spans
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.recipes.recipe import PLAIN, Row, Training, identifying_settings, nested
+from pytest_genderbias.recipes.recipe import Around, Row, identifying_settings, nested
 from pytest_genderbias.text.plain_files import expand, is_regular
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
 
 #: The functions of a method that a subclass may override.
 Step = Literal["rows", "before", "hooks", "after", "control"]
@@ -95,6 +99,18 @@ class Columns:
 
 
 @dataclass(frozen=True)
+class Hooks:
+    """Actions of a method while a network is trained.
+
+    ``callbacks`` are passed to transformers' Trainer. ``around`` returns a context manager, in which the network is
+    trained.
+    """
+
+    callbacks: Sequence[TrainerCallback] = ()
+    around: Around = nullcontext
+
+
+@dataclass(frozen=True)
 class Method:
     """A mitigation. Its dataclass fields are its settings. This base class changes nothing; subclasses override its
     functions.
@@ -139,11 +155,9 @@ class Method:
         """Return the model, changed before it is trained; the argument stays as it is."""
         return model
 
-    def hooks(self, model: Model) -> Training:
-        """Return what happens during training: the ``callbacks`` of the Trainer, and the context ``around`` it. Other
-        options are those of the run. ``model`` is the model before :meth:`before`.
-        """
-        return PLAIN
+    def hooks(self, model: Model) -> Hooks:
+        """Return what happens during training; ``model`` is the model before :meth:`before`."""
+        return Hooks()
 
     def after(self, model: Model, seed: int) -> Model:
         """Return the model, changed after training, or changed alone if nothing is trained."""
@@ -195,10 +209,10 @@ class Together(Method):
             model = method.before(model, seed)
         return model
 
-    def hooks(self, model: Model) -> Training:
+    def hooks(self, model: Model) -> Hooks:
         """Combine the hooks of the methods."""
         hooks = [method.hooks(model) for method in self.methods]
-        return Training([callback for h in hooks for callback in h.callbacks], nested(*(h.around for h in hooks)))
+        return Hooks(tuple(callback for h in hooks for callback in h.callbacks), nested(*(h.around for h in hooks)))
 
     def after(self, model: Model, seed: int) -> Model:
         """Change the model by each method after training."""

@@ -10,11 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.mitigation.methods.base import Method
+from pytest_genderbias.mitigation.methods.base import Hooks, Method
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.source import quiet_transformers
-from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.text.schema import ShareOrNone, check_fields
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Dropout(Method):
         if not self._rates:
             raise SettingError("set the rate of attention dropout, of hidden dropout, or both")
 
-    def hooks(self, model: Model) -> Training:
+    def hooks(self, model: Model) -> Hooks:
         """Set the rates while the network is trained.
 
         Raises:
@@ -64,7 +63,7 @@ class Dropout(Method):
         model.require(HIDDEN_STATES, otherwise="is not a network, so it has no dropout")
         for kind in self._rates:
             dropout_places(model.backend.network, kind)
-        return Training(around=partial(raised_dropout, rates=self._rates))
+        return Hooks(around=partial(raised_dropout, rates=self._rates))
 
     @property
     def _rates(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.mitigation.methods.base import Method, Step
+from pytest_genderbias.mitigation.methods.base import Hooks, Method, Step
 from pytest_genderbias.mitigation.words.directions import (
     HE_SHE,
     NAMED_LAYERS,
@@ -43,7 +43,6 @@ from pytest_genderbias.models.saving import (
     with_matrix,
     with_network,
 )
-from pytest_genderbias.recipes.recipe import PLAIN, Training
 from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest, check_basis
 from pytest_genderbias.text.schema import Count, Rule, at_least, check_fields, one_of
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -248,11 +247,11 @@ class Projection(Method):
         """Project the model if the projection applies during training."""
         return self._projected(model) if self.trains else model
 
-    def hooks(self, model: Model) -> Training:
+    def hooks(self, model: Model) -> Hooks:
         """Keep the input embeddings projected during training. Projected layers are a part of the network, which
         nothing undoes.
         """
-        return Training([projection_callback(self.basis(model))]) if self.changes("hooks") else PLAIN
+        return Hooks((projection_callback(self.basis(model)),)) if self.changes("hooks") else Hooks()
 
     def after(self, model: Model, seed: int) -> Model:
         """Project the trained model if the projection applies at test only."""

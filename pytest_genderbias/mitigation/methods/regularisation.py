@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError, UndefinedError
-from pytest_genderbias.mitigation.methods.base import Method
+from pytest_genderbias.mitigation.methods.base import Hooks, Method
 from pytest_genderbias.mitigation.words.directions import Pair, token_of
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.text.schema import NotNegative, Rule, check_fields, one_of
 
 if TYPE_CHECKING:
@@ -224,8 +223,8 @@ class Regularisation(Method):
         check_fields(self)
         read_pairs(self.pairs)
 
-    def hooks(self, model: Model) -> Training:
+    def hooks(self, model: Model) -> Hooks:
         """Add the term to the training loss."""
         rows = defining_rows(model.backend.tokenizer, distinct_pairs(self.pairs))
         how: dict[str, Any] = {"strength": self.strength, "share": self.share, "normalised": self.normalised}
-        return Training(around=partial(regularising, matrices=self.matrices, pairs=rows, **how))
+        return Hooks(around=partial(regularising, matrices=self.matrices, pairs=rows, **how))

@@ -15,7 +15,7 @@ from support.tiny_checkpoints import save_checkpoint
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation.harness.run import CONTROLS, MitigationRun, mitigate
-from pytest_genderbias.mitigation.methods.base import Columns, Method
+from pytest_genderbias.mitigation.methods.base import Columns, Hooks, Method
 from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
 from pytest_genderbias.mitigation.methods.hard_debiasing import HardDebiasing
 from pytest_genderbias.mitigation.methods.projection import Projection
@@ -24,7 +24,7 @@ from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.saving import copied, input_embeddings, with_network
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.recipes.heads import device_for_new, on_device
-from pytest_genderbias.recipes.recipe import PLAIN, Performance, Training
+from pytest_genderbias.recipes.recipe import PLAIN, Performance
 from pytest_genderbias.recipes.trainer import save_whole
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 
@@ -111,7 +111,7 @@ class Frame(Method):
             yield network
             self.seen.append("out")
 
-        return Training(around=around)
+        return Hooks(around=around)
 
 
 @pytest.fixture
