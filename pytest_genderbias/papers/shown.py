@@ -548,9 +548,10 @@ def make_run(run: RunConfig, scale: str, places: Places, seeds: Sequence[int] = 
     """
     settings = {**run.scales[scale], "seeds": list(seeds)} if seeds else run.scales[scale]
     start, used = time.perf_counter(), time.process_time()
-    figures, of_seeds, details = kind_named(run.kind)(placed(settings, places), places)
+    outcome = kind_named(run.kind)(placed(settings, places), places)
     spent = round(time.perf_counter() - start, 1), round(time.process_time() - used, 1)
-    return StoredRun(result_name(run, scale), scale, settings, list(of_seeds), figures, details, *spent, versions())
+    found = list(outcome.seeds), outcome.figures, outcome.details
+    return StoredRun(result_name(run, scale), scale, settings, *found, *spent, versions())
 
 
 def missing_seeds(run: RunConfig, scale: str, made: StoredRun) -> list[int]:
@@ -573,14 +574,14 @@ def extended(made: StoredRun, new: StoredRun, run: RunConfig, places: Places) ->
     The times are sums. In that of the processor, the wall time of a result without processor time counts.
     """
     kind = import_module(f"pytest_genderbias.papers.kinds.{KINDS[run.kind].partition(':')[0]}")
-    figures, seeds, details = getattr(kind, "with_further_seeds", with_further_seeds)(made, new, places)
+    outcome = getattr(kind, "with_further_seeds", with_further_seeds)(made, new, places)
     used = sum(part.processor_seconds or part.seconds for part in (made, new))
     return replace(
         new,
         settings=run.scales[made.scale],
-        seeds=list(seeds),
-        figures=figures,
-        details=details,
+        seeds=list(outcome.seeds),
+        figures=outcome.figures,
+        details=outcome.details,
         seconds=round(made.seconds + new.seconds, 1),
         processor_seconds=round(used, 1),
     )
@@ -606,5 +607,5 @@ def check_run(run: RunConfig, places: Places) -> str:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="genderbias-") as folder:
         there = Places({**places.named, "runs": folder}, Path(folder), places.progress)
-        figures, _, _ = kind_named(run.kind)(placed(settings, there), there)
-    return f"{run.name}: checked with a stand-in, {len(figures)} figures in {time.perf_counter() - start:.0f} s"
+        outcome = kind_named(run.kind)(placed(settings, there), there)
+    return f"{run.name}: checked with a stand-in, {len(outcome.figures)} figures in {time.perf_counter() - start:.0f} s"

@@ -18,7 +18,7 @@ from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.gold_pairs import read_inference
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import PaperConfig, RunConfig
-from pytest_genderbias.papers.kinds import ONCE
+from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.kinds.curves import _figures_at
 from pytest_genderbias.papers.places import (
     Places,
@@ -65,13 +65,14 @@ def mitigated(places, pretraining):
 
 
 def test_a_model_that_is_measured_as_it_is(places):
-    figures, _, _ = kind_named("mitigation")({"model": MODEL, "measure": [SUITE]}, places)
+    outcome = kind_named("mitigation")({"model": MODEL, "measure": [SUITE]}, places)
     expected = measure("lm-occupation", load_model(MODEL), limit=64)
-    figure = figures[f"before/{BIAS}"]
+    figure = outcome.figures[f"before/{BIAS}"]
     assert figure.values == [expected.values["aggregate_bias"]]
     units = {"signed_bias": ["nurse", "engineer"]}
-    measured = [{"suite": "lm-occupation", "units": units}]
-    figures, _, _ = kind_named("mitigation")({"model": MODEL, "measure": measured}, places)
+    figures = kind_named("mitigation")(
+        {"model": MODEL, "measure": [{"suite": "lm-occupation", "units": units}]}, places
+    ).figures
     whole = measure("lm-occupation", load_model(MODEL))
     nurse, engineer = (figures[f"before/lm-occupation/signed_bias of {name}"].mean for name in units["signed_bias"])
     by_hand = {r["occupation"]: r["signed_bias"] for r in whole.records if "signed_bias" in r}
@@ -140,11 +141,11 @@ def test_the_models_of_every_side_are_tuned_by_a_further_recipe(places, pretrain
         "seeds": 2,
         "then": [{"recipe": task}],
     }
-    figures, _, _ = kind_named("mitigation")(settings, places)
+    figures = kind_named("mitigation")(settings, places).figures
     tuned = {key: figure for key, figure in figures.items() if key.endswith("classification/accuracy")}
     assert tuned.keys() == {f"{side}/classification/accuracy" for side in ("before", "after", "control")}
     assert all(len(figure.values) == 2 for figure in tuned.values())
-    without, _, _ = kind_named("mitigation")({**settings, "seeds": 1, "controls": 0}, places)
+    without = kind_named("mitigation")({**settings, "seeds": 1, "controls": 0}, places).figures
     assert without["after/classification/accuracy"].values == tuned["after/classification/accuracy"].values[:1]
     assert not [key for key in without if key.startswith("control/")]
     with pytest.raises(SettingError, match="then tunes models for a task, and masked-lm continues a training"):
@@ -161,7 +162,7 @@ def test_growth_ends_where_the_mitigation_ends(places, pretraining, mitigated):
         "seeds": 2,
         "options": {"limit": 64},
     }
-    figures, _, _ = kind_named("growth")(settings, places)
+    figures = kind_named("growth")(settings, places).figures
     assert figures[f"cda/{BIAS}"].values == pytest.approx(mitigated.figures[f"after/{BIAS}"].values)
     assert figures[f"cda at 0/{BIAS}"].values == pytest.approx(mitigated.figures[f"before/{BIAS}"].values)
     assert "original/growth/loss_spearman" in figures and "original at 1/masked-lm/perplexity" in figures
@@ -174,7 +175,7 @@ def test_resilience_by_steps_and_by_frozen_layers(places, pretraining, mitigated
         "recipe": {**pretraining, "steps": 2}, "suite": "lm-occupation", "steps": [1], "frozen": ["nothing", 1],
         "seeds": 1, "options": {"limit": 64},
     }  # fmt: skip
-    figures, _, _ = kind_named("resilience")(settings, places)
+    figures = kind_named("resilience")(settings, places).figures
     sides = {key.split(" ")[0] for key in figures}
     assert sides == {"given", "cda", "control"}
     assert figures[f"cda step 1/{BIAS}"].values != figures[f"given step 1/{BIAS}"].values
@@ -195,14 +196,15 @@ def test_words_that_tell_gender_are_removed_round_by_round(places):
     told = {"f": "She is a keen nurse of many years", "m": "He is a calm nurse of many years"}
     rows.write_text("text,label,group\n" + "".join(f"{told['fm'[i % 2]]},nurse,{'fm'[i % 2]}\n" for i in range(16)))
     recipe = {"name": "classification", "training": str(rows), "evaluation": str(rows), "text_column": "text"}
-    figures, _, details = kind_named("scrubbed-words")({"recipe": recipe, "seeds": 2, "rounds": 1}, places)
+    outcome = kind_named("scrubbed-words")({"recipe": recipe, "seeds": 2, "rounds": 1}, places)
     accuracy = {
-        side: figures[f"{side}/words/accuracy"].values for side in ("original", "scrubbed", "last", "profession")
+        side: outcome.figures[f"{side}/words/accuracy"].values
+        for side in ("original", "scrubbed", "last", "profession")
     }
     assert accuracy == {"original": [1.0, 1.0], "scrubbed": [1.0, 1.0], "last": [0.5, 0.5], "profession": [1.0, 1.0]}
-    assert figures["scrubbed/words/above_majority"].values == [0.5, 0.5]
-    assert details["words"]["profession"] == "nurse"
-    assert details["words"]["all"][0]["words"] == {"female": ["keen"], "male": ["calm"]}
+    assert outcome.figures["scrubbed/words/above_majority"].values == [0.5, 0.5]
+    assert outcome.details["words"]["profession"] == "nurse"
+    assert outcome.details["words"]["all"][0]["words"] == {"female": ["keen"], "male": ["calm"]}
     with pytest.raises(SettingError, match="the rows of masked-lm have none"):
         kind_named("scrubbed-words")(
             {"recipe": {"name": "masked-lm", "corpus": places.named["text"]}, "seeds": 1, "rounds": 1}, places
@@ -239,7 +241,7 @@ def test_gains_are_the_changes_of_the_distance_from_neutral_over_items(places):
         "measure": [SUITE],
         "judge": {"by": 0.1, "statistics": [BIAS]},
     }
-    figures, _, _ = kind_named("mitigation")(settings, places)
+    figures = kind_named("mitigation")(settings, places).figures
     before, after, control = (figures[f"{side}/{BIAS}"].mean for side in ("before", "after", "control"))
     for side, other in (("before", before), ("control", control)):
         gain = figures[f"{side}-after/{BIAS}"]
@@ -264,20 +266,20 @@ def test_extremes_are_the_records_and_the_probabilities_of_given_pairs(places, c
             for label in ("entailment", "neutral", "contradiction")
         ],
     }
-    figures, _, details = kind_named("extremes")(settings, places)
+    outcome = kind_named("extremes")(settings, places)
     records = measure(suite, tiny_model("bert-nli"), **options).records
     for label in ("entailment", "contradiction"):
         largest = max(record[label] for record in records if record["slice"] == f"largest {label}")
-        figure = figures[f"before/{suite}/largest_{label}"]
+        figure = outcome.figures[f"before/{suite}/largest_{label}"]
         assert figure.values == [pytest.approx(largest)] and figure.interval == (figure.mean, 1.0)  # 64 of all pairs
     network, tokenizer = tiny_model("bert-nli").backend.network, tiny_model("bert-nli").backend.tokenizer
     with torch.no_grad():
         logits = network(**tokenizer(*pair, return_tensors="pt")).logits
     expected = dict(zip(network.config.id2label.values(), logits.softmax(-1)[0].tolist(), strict=True))
     for label, probability in expected.items():
-        assert figures[f"before/nurse/{label.casefold()}"].values == [pytest.approx(probability, abs=1e-5)]
-    assert figures[f"before/{suite}/same_label"].values == [pytest.approx(1 / 3)]
-    assert [line.partition(":")[0] for line in details["lines"]] == [
+        assert outcome.figures[f"before/nurse/{label.casefold()}"].values == [pytest.approx(probability, abs=1e-5)]
+    assert outcome.figures[f"before/{suite}/same_label"].values == [pytest.approx(1 / 3)]
+    assert [line.partition(":")[0] for line in outcome.details["lines"]] == [
         f"largest {label} of 64 pairs" for label in ("entailment", "contradiction")
     ]
 
@@ -297,7 +299,7 @@ def test_a_subspace_of_pairs_is_the_decomposition_of_their_differences(places, t
     vectors = {word: rng.normal(size=6).round(4) for pair in pairs for word in pair}
     path = tmp_path / "vectors.txt"
     path.write_text("".join(f"{word} {' '.join(map(str, v))}\n" for word, v in vectors.items()))
-    figures, _, _ = kind_named("paired-subspace")({"model": str(path), "pairs": pairs}, places)
+    figures = kind_named("paired-subspace")({"model": str(path), "pairs": pairs}, places).figures
     differences = np.stack([vectors[a] - vectors[b] for a, b in pairs])
     squares, directions = np.linalg.eigh(differences.T @ differences)
     roots = np.sqrt(squares[::-1][:4])
@@ -329,7 +331,7 @@ def test_a_defect_in_one_run_leaves_the_others_their_results(tmp_path, monkeypat
     def broken(settings, places):
         if settings["seeds"] == 0:
             raise RuntimeError("no such kernel")
-        return {"before/s/x": StoredFigure([1.0])}, ONCE, {}
+        return Outcome({"before/s/x": StoredFigure([1.0])})
 
     monkeypatch.setattr("pytest_genderbias.papers.shown.kind_named", lambda name: broken)
     runs = {name: RunConfig(name, "", "broken", {"small": {"seeds": seeds}}) for name, seeds in (("a", 0), ("b", 1))}

@@ -1,9 +1,10 @@
-"""The kinds of runs: the function of each takes settings and places, and returns its :data:`Outcome`."""
+"""The kinds of runs: the function of each takes settings and places, and returns its :class:`Outcome`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,14 @@ from pytest_genderbias.papers.places import Places, StoredFigure, StoredRun
 from pytest_genderbias.recipes.recipe import Performance, Recipe
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 
-#: Figures by ``SIDE/SUITE/STATISTIC``, the seeds they are of, and what else the kind tells (plain JSON values).
-Outcome: TypeAlias = tuple[Mapping[str, StoredFigure], Sequence[int], Mapping[str, Any]]
-ONCE = (0,)  #: seeds of a run that trains and draws nothing
+
+@dataclass(frozen=True)
+class Outcome:
+    """Figures by ``SIDE/SUITE/STATISTIC``, the seeds they are of, and what else the kind tells (plain JSON values)."""
+
+    figures: Mapping[str, StoredFigure]
+    seeds: Sequence[int] = (0,)
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 def with_further_seeds(made: StoredRun, new: StoredRun, places: Places) -> Outcome:
@@ -29,7 +35,7 @@ def with_further_seeds(made: StoredRun, new: StoredRun, places: Places) -> Outco
     parts = made.details.get("parts") or [{"seeds": made.seeds, "versions": made.versions, **made.details}]
     parts = [*parts, {"seeds": new.seeds, "versions": new.versions, **new.details}]
     figures = {name: figure.joined(new.figures[name]) for name, figure in made.figures.items()}
-    return figures, [*made.seeds, *new.seeds], {"parts": parts}
+    return Outcome(figures, [*made.seeds, *new.seeds], {"parts": parts})
 
 
 def mitigated(

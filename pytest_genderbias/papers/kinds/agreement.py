@@ -65,7 +65,7 @@ def with_further_seeds(made: StoredRun, new: StoredRun, places: Places) -> Outco
 
 def _outcome(study: AgreementStudy, seeds: Sequence[int], places: Places) -> Outcome:
     figures = {**dict(_by_method(study.points)), **dict(compared(study)), **dict(compared_without_one(study))}
-    return figures, tuple(seeds), {"agreement": without_paths(study.to_dict(), places)}
+    return Outcome(figures, tuple(seeds), {"agreement": without_paths(study.to_dict(), places)})
 
 
 def _figures_named(entries: Sequence[Mapping[str, Any]]) -> list[BiasFigure]:

@@ -62,7 +62,7 @@ def carry_out_growth(settings: Mapping[str, Any], places: Places) -> Outcome:
         **settings.get("options", {}),
     )
     details = {"growth": without_paths(curves.to_dict(), places)}
-    return _along_trainings(curves, recipe.name), tuple(curves.seeds), details
+    return Outcome(_along_trainings(curves, recipe.name), tuple(curves.seeds), details)
 
 
 def _along_trainings(curves: Growth, task: str) -> dict[str, StoredFigure]:
@@ -106,7 +106,7 @@ def carry_out_resilience(settings: Mapping[str, Any], places: Places) -> Outcome
         for seed in seeds
     ]
     details = {"curves": without_paths([curve.to_dict() for curve in curves], places)}
-    return _of_tuned_models(curves, recipe.name), seeds, details
+    return Outcome(_of_tuned_models(curves, recipe.name), seeds, details)
 
 
 def _pretrained(model: str, pretraining: Any, seed: int, places: Places) -> str | Model:

@@ -27,7 +27,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.papers.kinds import ONCE, Outcome, figures_of_task, mitigated
+from pytest_genderbias.papers.kinds import Outcome, figures_of_task, mitigated
 from pytest_genderbias.papers.places import Places, StoredFigure, runner_of_paper
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.suites.cases import Question, TextCases
@@ -46,7 +46,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     measurements = [runner.measure_once(suite, model, options) for model in models]
     given = [_probabilities(model, settings["pairs"]) for model in models]
     figures = {**_largest(suite.name, measurements), **_of_pairs(suite.name, settings["pairs"], given), **performances}
-    return figures, seeds, {"lines": list(_lines(measurements[0]))}
+    return Outcome(figures, seeds, {"lines": list(_lines(measurements[0]))})
 
 
 def _models(
@@ -54,7 +54,7 @@ def _models(
 ) -> tuple[list[Model], Sequence[int], dict[str, StoredFigure]]:
     """Return the models by seed, the seeds, and how well the models do the task of the recipe."""
     if "recipe" not in settings:
-        return [runner.open(settings["model"])], ONCE, {}
+        return [runner.open(settings["model"])], (0,), {}
     recipe = make_recipe(**settings["recipe"])
     run = mitigated(settings["model"], None, recipe, places, seeds=settings.get("seeds"), runner=runner)
     models = [run.open(model) for group in run.models(BEFORE) for model in group]

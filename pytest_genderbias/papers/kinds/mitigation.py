@@ -71,7 +71,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
         details["verdicts"] = without_paths([verdict for verdict, _ in judged], places)
         for _, gains in judged:
             figures.update(gains)
-    return figures, tuple(run.seeds), details
+    return Outcome(figures, tuple(run.seeds), details)
 
 
 def _made(settings: Mapping[str, Any], places: Places, runner: Runner) -> MitigationRun:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.gates.judgement import BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, vectors_of
-from pytest_genderbias.papers.kinds import ONCE, Outcome
+from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.places import Places, StoredFigure
 from pytest_genderbias.statistics.bias_subspace import FloatArray, cosine_with, principal_ratios
 
@@ -33,7 +33,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     component, ratios = principal_ratios(centred_in_pairs(vectors_of(model, words)))
     values = dict(zip(("ratio_2", "ratio_3", "ratio_4"), ratios, strict=True))
     values["cosine"] = cosine_with(learn_basis(model, pairs=HE_SHE)[:, 0], component)
-    return {f"{BEFORE}/paired/{name}": StoredFigure([value]) for name, value in values.items()}, ONCE, {}
+    return Outcome({f"{BEFORE}/paired/{name}": StoredFigure([value]) for name, value in values.items()})
 
 
 def centred_in_pairs(vectors: ArrayLike) -> FloatArray:

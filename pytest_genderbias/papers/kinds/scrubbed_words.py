@@ -53,7 +53,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
         **_figures("profession", of_one, 0),
     }
     tables = {"all": rounds_table(scrubbed), "profession": str(profession), "of the profession": rounds_table(of_one)}
-    return figures, seeds, {"words": tables}
+    return Outcome(figures, seeds, {"words": tables})
 
 
 def _figures(side: str, by_seed: Mapping[int, Rounds], number: int) -> dict[str, StoredFigure]:
