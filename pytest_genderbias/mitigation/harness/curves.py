@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,6 +51,52 @@ ALL = "all"
 _LOG = "bias.jsonl"  #: the history of a training, in its folder
 _VERSION = 1  #: of the folder of a training; a training of another version is repeated
 Frozen = str | int
+
+
+@dataclass(frozen=True)
+class WatchedTrainings:
+    """Trainings of one recipe, measured on one suite along the way with some settings, in a folder that keeps them."""
+
+    recipe: Recipe
+    suite: Suite
+    folder: Path
+    settings: Mapping[str, object]
+
+    def watch(
+        self, start: Model, run: Path | None, every: float | Sequence[int], at_start: bool = True
+    ) -> TrainerCallback:
+        """Return the callback that measures, and writes the history into the folder of a training; reject a suite that
+        does not apply.
+        """
+        from pytest_genderbias.mitigation.harness.callback import BiasCallback
+
+        log = None if run is None else run / _LOG
+        make: Any = BiasCallback  # a subclass of transformers' class, too
+        callback: TrainerCallback = make(
+            self.suite, every, start, at_start=at_start, log=log, evaluate=self.recipe.evaluate, **self.settings
+        )
+        return callback
+
+    def history(self, name: str, key: Mapping[str, object], train: Callable[[Path], object]) -> list[HistoryEntry]:
+        """Train, unless the folder has an equal training, and return what was measured along it.
+
+        Args:
+            name: begins the name of the training's folder.
+            key: what determines the training beside the recipe, the suite and the settings.
+            train: trains in the folder that it is given, with a callback of :meth:`watch`.
+
+        Raises:
+            NotApplicableError: nothing was measured on the way.
+        """
+        refuse_several("a training that is measured on its way")
+        own = {"recipe": self.recipe.settings(), "suite": self.suite.digest, "settings": self.settings}
+        folder = kept_training(self.folder, name, {"version": _VERSION, **own, **key}, train)
+        if not (folder / _LOG).is_file():
+            raise NotApplicableError(
+                f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no curve"
+                " to see"
+            )
+        return read_history(folder / _LOG)
 
 
 @dataclass(frozen=True)
@@ -233,16 +279,17 @@ def growth(
     with ExitStack() as stack:
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
         options = {**suite_settings(task, loaded, home, settings), **settings}
-        watcher, rows = partial(_watcher, task, loaded, options), cache(task.rows)
+        watched, rows = WatchedTrainings(task, loaded, home, options), cache(task.rows)
 
         def history(method: Method, seed: int) -> list[HistoryEntry]:
             def train(run: Path) -> None:
-                watch = partial(watcher, run=run, every=every)
+                def watch(start: Model) -> TrainerCallback:
+                    return watched.watch(start, run, every)
+
                 train_with(task, method, base, rows(), seed, run, progress, watch)
 
             known = {"model": base and known_by(base), "method": method.settings(), "every": every, "seed": seed}
-            name = f"growth-{task.name}-{method.settings()['method']}-{seed}"
-            return _history(task, loaded, options, home, name, known, train)
+            return watched.history(f"growth-{task.name}-{method.settings()['method']}-{seed}", known, train)
 
         histories = {side: [history(method, seed) for seed in numbers] for side, method in sides.items()}
     what = {
@@ -253,61 +300,6 @@ def growth(
     }
     plain = json.loads(json.dumps(what, default=str))
     return Growth(loaded.name, loaded.statistics, tuple(numbers), histories, every, plain)
-
-
-def _watcher(
-    recipe: Recipe,
-    suite: Suite,
-    settings: Mapping[str, object],
-    start: Model,
-    run: Path | None,
-    every: float | Sequence[int],
-    at_start: bool = True,
-) -> TrainerCallback:
-    """Return the callback that measures a training, and writes the history into its folder; reject a suite that does
-    not apply.
-    """
-    from pytest_genderbias.mitigation.harness.callback import BiasCallback
-
-    log = None if run is None else run / _LOG
-    make: Any = BiasCallback  # a subclass of transformers' class, too
-    callback: TrainerCallback = make(
-        suite, every, start, at_start=at_start, log=log, evaluate=recipe.evaluate, **settings
-    )
-    return callback
-
-
-def _history(
-    recipe: Recipe,
-    suite: Suite,
-    settings: Mapping[str, object],
-    home: Path,
-    name: str,
-    key: Mapping[str, object],
-    train: Callable[[Path], object],
-) -> list[HistoryEntry]:
-    """Train, unless the folder of trainings has an equal one, and return what was measured along it.
-
-    Args:
-        recipe: of the training.
-        suite: what is measured.
-        settings: of the measurements.
-        home: folder of the trainings.
-        name: begins the name of the training's folder.
-        key: what determines the training beside the recipe, the suite and the settings.
-        train: trains in the folder that it is given, with a callback of :func:`_watcher`.
-
-    Raises:
-        NotApplicableError: nothing was measured on the way.
-    """
-    refuse_several("a training that is measured on its way")
-    own = {"recipe": recipe.settings(), "suite": suite.digest, "settings": settings}
-    folder = kept_training(home, name, {"version": _VERSION, **own, **key}, train)
-    if not (folder / _LOG).is_file():
-        raise NotApplicableError(
-            f"the recipe {recipe.name} does not train by steps of transformers' Trainer, so there is no curve to see"
-        )
-    return read_history(folder / _LOG)
 
 
 @dataclass(frozen=True)
@@ -455,12 +447,12 @@ def resilience(
     with ExitStack() as stack:
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
         measured_on = {**suite_settings(task, suite, home, settings), **settings}
-        watcher = partial(_watcher, task, suite, measured_on)
+        tuned = WatchedTrainings(task, suite, home, measured_on)
         how = {"seed": seed, "max_steps": max_steps}
         starts = {side: task.start(model, seed) for side, model in sides.items()}
         parts = _frozen_parts(frozen, starts)
         for start in starts.values():
-            watcher(start, None, ())
+            tuned.watch(start, None, ())
         rows, along = task.rows(), sorted(set(steps) - {0})
 
         def history(side: str, part: Frozen) -> list[HistoryEntry]:
@@ -468,12 +460,12 @@ def resilience(
 
             def train(run: Path) -> None:
                 label = f"{task.name}, {side}, {_in_words(part)} frozen"
-                watch = watcher(starts[side], run, measured, at_start=False)
+                watch = tuned.watch(starts[side], run, measured, at_start=False)
                 with shown_training(progress, label, watch, freeze=part, max_steps=max_steps) as training:
                     task.train(starts[side], rows, seed, run, training)
 
             known = {"model": known_by(sides[side]), "frozen": part, "steps": measured, **how}
-            return _history(task, suite, measured_on, home, f"resilience-{task.name}-{part}-{seed}", known, train)
+            return tuned.history(f"resilience-{task.name}-{part}-{seed}", known, train)
 
         trainings = dict.fromkeys([*([NOTHING] if along else []), *([ENCODER] if 0 in steps else []), *parts])
         histories = {side: {part: history(side, part) for part in trainings} for side in sides}
