@@ -211,6 +211,16 @@ def test_words_that_tell_gender_are_removed_round_by_round(places):
         )
 
 
+def test_splits_in_whose_first_round_no_word_is_found_count_in_the_figures(places):
+    """A word of three texts is found only where all of them are in the training part."""
+    rows, words = places.trainings / "few.csv", ["keen"] * 3 + [str(i) for i in range(13)]
+    rows.write_text("text,label,group\n" + "".join(f"{word},nurse,{'fm'[i > 7]}\n" for i, word in enumerate(words)))
+    recipe = {"name": "classification", "training": str(rows), "evaluation": str(rows), "text_column": "text"}
+    outcome = kind_named("scrubbed-words")({"recipe": recipe, "seeds": 6, "rounds": 1}, places)
+    assert 0 < outcome.details["words"]["all"][0]["seeds"] < 6
+    assert [len(figure.values) for figure in outcome.figures.values()] == [6] * 12
+
+
 def test_the_check_takes_the_stand_in_and_leaves_no_training(places, pretraining):
     before = {path.name for path in places.trainings.iterdir()}
     run = RunConfig(

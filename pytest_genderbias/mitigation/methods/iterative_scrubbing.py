@@ -239,8 +239,8 @@ class IterativeScrubbing(Method):
     words of each group that a round scrubs, ``min_texts`` the number of texts in which a word must occur.
     ``until_majority`` stops as soon as the accuracy on the share ``held_out`` of the texts is not above that of the
     majority. ``ridge`` is the penalty of the logistic regression: the weight of half the squared norm of the weights
-    beside the summed cross entropy (scikit-learn's 1 / C). :func:`removed_words` shows
-    the words over several seeds.
+    beside the summed cross entropy (scikit-learn's 1 / C). :func:`removed_words` and :func:`rounds_table` show the
+    words over several seeds.
     """
 
     name: ClassVar[str] = "iterative-scrubbing"

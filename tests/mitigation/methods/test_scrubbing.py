@@ -311,7 +311,11 @@ def test_words_over_seeds_are_those_of_scikit_learn_on_texts_scrubbed_first():
                 assert found[seed].words[number][group] == pytest.approx(towards, rel=1e-4)
                 weights[number][group].update(towards)
             left = [re.sub(rf"(?i)\b(?:{'|'.join([*removed['F'], *removed['M']])})\b", "_", text) for text in left]
-    for number, row in enumerate(rounds_table(found)[:-1]):
+    *rows, last = rounds_table(found)
+    for number, row in enumerate([*rows, last]):
+        assert row["accuracy"] == pytest.approx(np.mean([found[seed].accuracies[number] for seed in seeds]))
+    assert [row["words"].keys() for row in rows] == [{"F", "M"}] * 2
+    for number, row in enumerate(rows):
         for group, words in row["words"].items():
             seeds_of, weight = chosen[number][group], weights[number][group]
             assert words == sorted(seeds_of, key=lambda word: (-seeds_of[word], -weight[word] / seeds_of[word], word))
@@ -340,6 +344,16 @@ def test_words_over_seeds_have_their_properties(seed, rounds, n, until_majority)
     final = [of_seed.accuracies[-1] for of_seed in found.values()]
     assert table[-1]["accuracy"] == pytest.approx(np.mean(final)) and table[-1]["words"] == {}
     assert all(len(words) <= 2 for row in table for words in row["words"].values())
+
+
+def test_a_split_in_which_no_word_is_found_still_has_its_accuracy():
+    """The word of one text is in the training part of some splits only."""
+    texts, seeds = ["keen", "1", "2", "3", "4", "5", "6", "7"], range(6)
+    found = removed_words(texts, "FFFFMMMM", seeds=seeds, rounds=1, min_texts=1, scrub_first=False)
+    without = [seed for seed in seeds if not found[seed].words]
+    assert 0 < len(without) < 6
+    assert all(len(found[seed].accuracies) == 1 + len(found[seed].words) for seed in seeds)
+    assert [row["seeds"] for row in rounds_table(found)] == [6 - len(without), 6]
 
 
 def test_words_of_one_profession():
