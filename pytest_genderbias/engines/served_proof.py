@@ -689,7 +689,8 @@ def trouble_of_few_draws(places: Sequence[Draws]) -> str | None:
     """
     if trouble := _trouble_of_shares(places):
         return trouble
-    probabilities, drawn = map(np.concatenate, zip(*places, strict=True))
+    probabilities = np.concatenate([listed for listed, _ in places])
+    drawn = np.concatenate([numbers for _, numbers in places])
     for what, (excess, variance) in _excesses(probabilities, drawn).items():
         most = max(1.0, float(np.abs(excess).max(initial=0.0)))
         bound = _LOG_ODDS * most / 3
