@@ -14,6 +14,7 @@ from pytest_genderbias.errors import WriteError
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.verdicts import FinishedTest
 from pytest_genderbias.reports.mlflow_runs import (
+    _verdicts,
     check_mlflow,
     logged,
     metrics_of,
@@ -98,6 +99,13 @@ def test_hostile_and_long_texts_are_escaped_and_cut() -> None:
     for text in (name_of_run(model), *texts):
         assert text.isprintable()
         assert len(text) <= 4_000
+
+
+def test_the_verdicts_of_a_model_whose_name_is_escaped_and_cut_are_logged() -> None:
+    measurement = hand_made(0.1, model=HOSTILE + "x" * 300)
+    gate = judge_limit(measurement, Limit(at_most=0.2)).settled("failed")
+    assert name_of_run(gate.model) != gate.model
+    assert "limit broken" in _verdicts(RunReport(RunInfo("", ""), (measurement,), (gate,)), gate.model)
 
 
 @pytest.mark.slow
