@@ -7,13 +7,13 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 from pytest_genderbias.datasets.stored_replies import StoredReplies
 from pytest_genderbias.errors import BiasError, ScoreError, SettingError
@@ -161,18 +161,18 @@ class Replying(RepliesBackend):
 
         async def begun(text: str, free: asyncio.Semaphore) -> object:
             async with free:
-                return await cast("Awaitable[object]", self.target.reply(*question(text)))
+                return await _awaited(self.target.reply(*question(text)), self.name)
 
         def called(text: str) -> object:
             found: Any = self.target.reply(*question(text))
-            return done(_awaited(found)) if inspect.isawaitable(found) else found
+            return done(_awaited(found, self.name)) if inspect.isawaitable(found) else found
 
         def checked(find: Callable[[], object]) -> tuple[str, ...]:
             try:
                 found = find()
             except BiasError:
                 raise
-            except Exception as error:  # of the user's code, of any kind
+            except (Exception, SystemExit) as error:  # of the user's code, of any kind
                 raise ScoreError(f"reply of {self.name} failed: {type(error).__name__}: {error}") from error
             return _checked(found, asked.samples or 1, self.name)
 
@@ -202,8 +202,12 @@ class Replying(RepliesBackend):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def _awaited(found: Any) -> object:
-    return await found
+async def _awaited(found: Any, name: str) -> object:
+    """Return what a coroutine returns. A SystemExit would end the loop, too, for which others then wait for ever."""
+    try:
+        return await found
+    except SystemExit as error:
+        raise ScoreError(f"reply of {name} failed: SystemExit: {error}") from error
 
 
 def _checked(found: object, samples: int, name: str) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ class ObjectScorer:
             raw = self._method(*columns)
         except BiasError:
             raise
-        except Exception as error:  # of the user's code, of any kind
+        except (Exception, SystemExit) as error:  # of the user's code, of any kind
             raise ScoreError(f"{self._called} failed: {type(error).__name__}: {error}") from error
         try:
             array = np.asarray(raw)

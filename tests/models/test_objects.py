@@ -12,7 +12,7 @@ from support.tiny_checkpoints import make_network, tokenizer
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.models.model import evaluation_mode
 
 KINDS = [
@@ -80,6 +80,15 @@ def test_measuring_a_network_in_training_leaves_its_modes_as_they_were():
     network.train()
     assert measure("lm-occupation", model, **settings).values == values[0]
     assert network.training
+
+
+def test_a_method_that_ends_the_process_is_one_error():
+    class Ends:
+        def continuation_log_probs(self, prefixes, continuations):
+            raise SystemExit("no key")
+
+    with pytest.raises(ScoreError, match="failed: SystemExit: no key"):
+        measure("lm-occupation", Ends(), cache=None)
 
 
 def test_evaluation_mode_ends_when_something_fails_and_leaves_other_objects_alone():

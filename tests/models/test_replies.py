@@ -98,15 +98,22 @@ def test_anything_but_texts_is_refused(returned: object, said: str) -> None:
         ask(Other())
 
 
-def test_an_error_of_the_object_is_one_error() -> None:
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+@pytest.mark.parametrize("way", ["one", "threads", "coroutines", "awaitable"])
+def test_an_error_of_the_object_is_one_error(way: str, error: type[BaseException]) -> None:
+    def reply(messages: object, n: int, seed: int) -> object:
+        raise error("out of service")
+
+    async def later(messages: object, n: int, seed: int) -> object:
+        return reply(messages, n, seed)
+
     class Fails:
-        at_once = 3
+        at_once = 3 if way == "threads" else 1
 
-        def reply(self, messages: object, n: int, seed: int) -> object:
-            raise RuntimeError("out of service")
-
-    with pytest.raises(ScoreError, match="reply of product failed: RuntimeError: out of service"):
-        ask(Fails())
+    fails: Any = Fails()
+    fails.reply = {"coroutines": later, "awaitable": lambda *asked: later(*asked)}.get(way, reply)
+    with pytest.raises(ScoreError, match=f"reply of product failed: {error.__name__}: out of service"):
+        ask(fails)
 
 
 @pytest.mark.parametrize("at_once", [0, True, "4", 1000])
