@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,9 @@ _FOREIGN = frozenset({".git", ".hg", ".svn", ".tox", ".nox", "node_modules", "si
 _ENVIRONMENT = frozenset({"pyvenv.cfg", "conda-meta"})  #: what marks a folder as an environment of Python
 _MOST_FOLDERS, _MOST_FILES, _MOST_BYTES = 10_000, 2_000, 2**18
 _SHOWN = 5  #: files that the line names
+_MISNAMED = "pytest reads *.bias.yaml and *.bias.yml only, so rename it"
+_AWAY = "pytest did not enter its folder (norecursedirs, testpaths, --ignore): move it, or name it on the command line"
+_DEAD = "a link to a file that is not there: fetch the file, or remove the link"
 _COLLECTED = pytest.StashKey[set[Path]]()
 
 
@@ -37,22 +40,15 @@ def find_unread_gates(config: pytest.Config) -> str:
     """
     root, started = config.rootpath, _starting_folders(config)
     read = {path.resolve() for path in collected_gate_files(config)}
-    misnamed: list[str] = []
-    not_entered: list[str] = []
-    for path in _yaml_files(root):
+    unread: dict[str, list[str]] = {}
+    for path in islice(_yaml_files(root), _MOST_FILES):
         is_named = path.name.endswith(ENDINGS)
-        if path.resolve() in read or (is_named and not any(path.is_relative_to(folder) for folder in started)):
+        if Path(os.path.realpath(path)) in read or (is_named and not any(map(path.is_relative_to, started))):
             continue
-        if _looks_like_gates(path):
-            (not_entered if is_named else misnamed).append(path.relative_to(root).as_posix())
-    parts = []
-    if misnamed:
-        parts.append(f"{_named(misnamed)}: pytest reads *.bias.yaml and *.bias.yml only, so rename it")
-    if not_entered:
-        parts.append(
-            f"{_named(not_entered)}: pytest did not enter its folder (norecursedirs, testpaths, --ignore), so move it,"
-            " or name it on the command line"
-        )
+        if _looks_like_gates(path) if os.path.exists(path) else is_named:
+            why = _MISNAMED if not is_named else _AWAY if os.path.exists(path) else _DEAD
+            unread.setdefault(why, []).append(path.relative_to(root).as_posix())
+    parts = [f"{_named(unread[why])}: {why}" for why in (_MISNAMED, _AWAY, _DEAD) if why in unread]
     return f"gates that were not read: {'; '.join(parts)}" if parts else ""
 
 
@@ -65,14 +61,11 @@ def _starting_folders(config: pytest.Config) -> Sequence[Path]:
 
 
 def _yaml_files(root: Path) -> Iterator[Path]:
-    """Yield the YAML files of a project, also in hidden folders, but in no environment of Python and no repository of
-    git.
+    """Yield the YAML files of a project, and links that are named so and lead nowhere, or to themselves, also in hidden
+    folders, but in no environment of Python and no repository of git.
     """
-    folders, files = deque([root]), 0
-    for _ in range(_MOST_FOLDERS):
-        if not folders:
-            return
-        folder = folders.popleft()
+    folders = [root]
+    for folder in islice(folders, _MOST_FOLDERS):  # those inside come to its end
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:
@@ -80,13 +73,11 @@ def _yaml_files(root: Path) -> Iterator[Path]:
         if folder != root and _ENVIRONMENT & {entry.name for entry in entries}:
             continue
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in _FOREIGN:
-                    folders.append(Path(entry.path))
-            elif entry.name.casefold().endswith(_YAML) and entry.is_file():
-                files += 1
-                if files > _MOST_FILES:
-                    return
+            if entry.is_dir(follow_symlinks=False) and entry.name not in _FOREIGN:
+                folders.append(Path(entry.path))
+            elif entry.name.casefold().endswith(_YAML) and (
+                os.path.isfile(entry.path) or (entry.is_symlink() and not os.path.exists(entry.path))
+            ):
                 yield Path(entry.path)
 
 

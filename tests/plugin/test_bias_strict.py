@@ -116,6 +116,16 @@ def test_a_file_that_looks_like_gates_and_is_not_read_is_named(project: pytest.P
     result.stdout.fnmatch_lines(["ERROR bias - gates that were not read: *"])
 
 
+@pytest.mark.parametrize("target", ["nowhere.yaml", "dead.bias.yaml"])
+def test_a_gate_file_that_is_a_dead_link_is_named(project: pytest.Pytester, target: str) -> None:
+    project.path.joinpath("g.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.5}]\n")
+    for name in ("dead.bias.yaml", "settings.yaml"):
+        project.path.joinpath(name).symlink_to(target if target != "dead.bias.yaml" else name)
+    result = project.runpytest(model(project, "good"), "--bias-strict")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["gates that were not read: dead.bias.yaml: a link to a file that is not there*"])
+
+
 def test_testpaths_hide_no_gate_file(project: pytest.Pytester) -> None:
     project.makeini("[pytest]\ntestpaths = tests\nbias_strict = true\n")
     project.mkdir("tests").joinpath("g.bias.yaml").write_text("gates: [{suite: ../tiny-nli.yaml, at_least: 0.5}]\n")
