@@ -91,6 +91,7 @@ class Ledger:
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
         self._expected_to_fail: set[str] = set()  # node ids of tests with pytest's xfail, whose gates fail nothing
         self._crashed = False  # a worker died
+        self._uncollected = False  # a file could not be collected; workers end like tests that failed
         self._messages = Messages()
         self._annotations: list[str] = []  # workflow commands of GitHub Actions
         self._start = time.perf_counter()
@@ -116,6 +117,10 @@ class Ledger:
             self._partial = self._partial or measures(item)
             if may_measure(item):
                 self._unclear.add(book_of(item).module)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note that a file could not be collected, here or in a worker of xdist."""
+        self._uncollected = self._uncollected or report.failed
 
     @property
     def _collected(self) -> list[tuple[str, BookKey | None]]:
@@ -237,7 +242,7 @@ class Ledger:
                 f"--bias-seeds={self._settings.seeds} had no effect: no model has {{seed}} in its SPEC, as"
                 " --bias-model=NAME=runs/seed-{seed}, and no suite trains heads"
             )
-        if exitstatus in (*_COMPLETE, pytest.ExitCode.NO_TESTS_COLLECTED):
+        if exitstatus in (*_COMPLETE, pytest.ExitCode.NO_TESTS_COLLECTED) and not self._uncollected:
             self._check_that_something_is_judged(session, exitstatus)
         if self._settings.compare:
             from pytest_genderbias.gates.comparison import compare_models
@@ -257,8 +262,7 @@ class Ledger:
         """
         if self._config.option.collectonly or self._config.pluginmanager.has_plugin(_WITHOUT_FILES):
             return
-        measuring = [key for _, key in self._collected if key]
-        if self._settings.models or self._settings.strict or measuring:
+        if self._settings.models or self._settings.strict or any(key for _, key in self._collected):
             unread = find_unread_gates(self._config)
             if unread and self._settings.strict:
                 self._messages.fail(unread)

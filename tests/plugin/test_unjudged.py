@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.abilities import UNASKED
 from support.small_projects import NLI, model
 
 from pytest_genderbias.plugin.items import SuiteCollector, SuiteItem
@@ -182,6 +183,19 @@ def test_a_model_and_nothing_to_run_says_what_to_type_next(project: pytest.Pytes
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["ERROR bias - nothing measures m: *"])
     project.runpytest().stdout.no_fnmatch_line("*nothing measures*")
+
+
+@pytest.mark.parametrize("strict", [(), ("--bias-strict",)])
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n1", *UNASKED)])
+def test_of_a_broken_gate_file_only_its_own_error_is_said(
+    project: pytest.Pytester, workers: tuple[str, ...], strict: tuple[str, ...]
+) -> None:
+    project.path.joinpath("g.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_leats: 0.5}]\n")
+    result = project.runpytest(model(project, "good"), *workers, *strict)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*at_leats*"])
+    for line in ("*nothing measures*", "*nothing gates*", "*not read:*"):
+        result.stdout.no_fnmatch_line(line)
 
 
 WRONG_MARKERS = [
