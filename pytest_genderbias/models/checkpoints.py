@@ -328,10 +328,13 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
         )
         try:
             network, info = read()
-        except RuntimeError as error:
-            if "ignore_mismatched_sizes" not in str(error):
-                raise
-            _refuse_mismatched(read(ignore_mismatched_sizes=True)[1]["mismatched_keys"], source.spec.name)
+        except Exception as error:
+            if "ignore_mismatched_sizes" in str(error):
+                _refuse_mismatched(read(ignore_mismatched_sizes=True)[1]["mismatched_keys"], source.spec.name)
+            elif method is None:  # the config is the cause if no network can be made of it alone
+                trust = settings.trust_remote_code
+                with reading_errors(source.spec, "config's entries"), torch.device("meta"):
+                    auto.from_config(source.config, trust_remote_code=trust)  # type: ignore[no-untyped-call]
             raise
     assert isinstance(network, transformers.PreTrainedModel)
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})

@@ -285,6 +285,18 @@ def test_why_a_config_cannot_be_read_is_said(folder, content, said):
     assert said in refused(folder)
 
 
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"hidden_act": "gelu_magic"}, "KeyError: 'gelu_magic'"),
+        ({"num_attention_heads": 3}, "is not a multiple of the number of attention heads (3)"),
+    ],
+)
+def test_a_config_of_which_no_network_can_be_made_is_named(folder, entry, said):
+    message = refused(edit(folder, **entry))
+    assert message.startswith("the config's entries of tiny (") and said in message
+
+
 @pytest.mark.parametrize("kind", ["bert", "qwen2", "modernbert", "t5"])
 @pytest.mark.parametrize(
     "entry", [{"num_labels": 10**9}, {"num_hidden_layers": 10**9}, {"text_config": {"num_hidden_layers": 10**9}}]
