@@ -65,7 +65,8 @@ def read_coreference_output(path: Path) -> LinesById[SentenceOutput]:
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; neither clusters nor scores, or not the
             same as in the first line; a mention that is malformed, duplicate, outside the sentence or different from
-            its words there; a score that is not a finite number; a duplicate id.
+            its words there; a score that is not a finite number, or the same for all candidates of each pronoun; a
+            duplicate id.
     """
     sentences: list[tuple[int, str, SentenceOutput]] = []
     first: list[str] = []
@@ -77,6 +78,10 @@ def read_coreference_output(path: Path) -> LinesById[SentenceOutput]:
             raise row.error(f"expected {expected}, got {' and '.join(present) or 'neither'}")
         sentences.append((row.line, row.text("id"), _read_sentence(row)))
     refuse_repeats(path, ((line, name) for line, name, _ in sentences))
+    scores = [list(of.values()) for *_, one in sentences for of in (one.pronoun_scores or {}).values()]
+    tied = [len(set(of)) == 1 for of in scores if len(of) > 1]
+    if "clusters" not in first and len(tied) > len(scores) / 2 and all(tied):
+        raise DataFileError(f"{path}: all candidates of each pronoun have one score; expected a higher one for its own")
     return LinesById(path, {name: sentence for _, name, sentence in sentences})
 
 

@@ -537,6 +537,9 @@ def test_files_that_are_no_output(tmp_path):
         read_coreference_output(output_file(tmp_path, GOOD, GOOD))
     with pytest.raises(DataFileError, match="no rows"):
         read_coreference_output(output_file(tmp_path))
+    constant = {"pronoun_scores": {"he@31": {"cook@4": 0.5, "The cook@0": 0.5}}}
+    with pytest.raises(DataFileError, match="all candidates of each pronoun have one score"):
+        read_coreference_output(output_file(tmp_path, without("clusters", **constant)))
 
 
 def test_outputs_of_other_sentences(tmp_path):
