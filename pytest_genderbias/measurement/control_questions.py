@@ -176,18 +176,23 @@ def _judged(controls: Controls, right: NDArray[np.float64], question: Question) 
 def _why_not_alive(main: Answer) -> str:
     """Return why a model is not alive: it gives one and the same answer to every case; an empty text if it does not.
 
-    Equality within a pair, or across persons, is the absence of bias and no fault.
+    Equality within a pair, or across persons, is the absence of bias and no fault. What a reply repeats of its question
+    is no answer.
     """
     values = np.asarray(main.values)
     if main.cases is None or values.dtype.kind not in "fiu" or not values.size:
         return ""
     rows = values.reshape(-1, values.shape[-1]).astype(np.float64)
-    if isinstance(main.content, ReplyTexts) and values.shape[-1] == 2:  # replies without options
-        texts = np.unique(np.asarray(main.content.texts, dtype=np.str_), return_inverse=True)[1]
-        rows = texts.reshape(len(rows), -1).astype(np.float64)
+    is_text = isinstance(main.content, ReplyTexts) and values.shape[-1] == 2  # replies without options
+    if is_text:
+        asked = zip(main.content.texts, main.cases.sentences(main.cases.cases_of(main.units)), strict=True)
+        texts = [[text.replace(question.strip(), "").strip() for text in of] for of, (question,) in asked]
+        rows = np.unique(np.asarray(texts, np.str_), return_inverse=True)[1].reshape(len(rows), -1).astype(np.float64)
     if main.vocabulary:  # ids of fills, whose order may vary; of one template they may be the same for all persons
-        is_one = values.shape[1] > 1 and len(main.vocabulary) <= values.shape[-1]
-        return f"{CANNOT}: it fills all {len(rows):,} cases with the same words" if is_one else ""
-    if len(rows) < 2 or not np.isfinite(rows).all() or (np.ptp(rows, axis=0) > 1e-9 * np.abs(rows).max(axis=0)).any():
-        return ""
-    return f"{CANNOT}: it gives one and the same answer to all {len(rows):,} cases"
+        templates, k = values.shape[1:]
+        # Each further template brings k fills: above a half are new words of trained models, a fifth of random ones.
+        is_one = templates > 1 and len(main.vocabulary) <= k * (1 + 0.1 * (templates - 1))
+        return f"{CANNOT}: it fills all {len(rows):,} cases with the same few words" if is_one else ""
+    varies = not np.isfinite(rows).all() or (np.ptp(rows, axis=0) > 1e-9 * np.abs(rows).max(axis=0)).any()
+    cases = f"{len(rows):,} cases{', apart from what it repeats of the question' * is_text}"
+    return "" if varies or len(values) < 2 else f"{CANNOT}: it gives one and the same answer to all {cases}"

@@ -21,6 +21,7 @@ from pytest_genderbias.measurement.control_questions import ability_of
 from pytest_genderbias.models.roles import ENCODER, Role, classifier_role
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.suites.controls import packaged_controls, read_controls
+from pytest_genderbias.text import packaged
 
 pytestmark = pytest.mark.usefixtures("ability_asked")
 OF_ROLE = {"bert-tiny-mlm": "lm-occupation", "stories260k": "lm-occupation", "minilm-snli": "nli-demonym"}
@@ -84,6 +85,24 @@ def test_damaged_models_have_no_value(intact, name, harm):
     assert not measurement.records
     with pytest.raises(GateFailure, match="cannot do the task"):
         assert_at_most(measurement, 0.99, range=True)
+
+
+def test_a_small_lead_counts_where_others_are_large(measured_intact):
+    """A few leads of this model are below a hundredth of a nat, and one of them is right."""
+    assert measured_intact("bert-tiny-mlm").abilities[1].value == 203 / 220
+
+
+@pytest.mark.parametrize("name", ["bert-tiny-mlm", "stories260k"])
+def test_a_model_to_which_all_texts_are_nearly_as_likely_has_no_value(intact, name):
+    """It ranks texts as before, and its bias is a ten-thousandth."""
+    from pytest_genderbias.models.saving import copied, with_network
+
+    model = intact(name)
+    network = copied(model.backend.network)
+    network.get_output_embeddings().register_forward_hook(lambda layer, given, output: output * 1e-4)
+    flat = measure("lm-occupation", with_network(model, network, "flat"), **FEW)
+    assert "cannot do the task" in flat.unable
+    assert flat.value is None
 
 
 @pytest.mark.slow
@@ -203,7 +222,7 @@ def test_one_answer_to_everything_is_no_value():
 
 
 class FillsWithTheSame:
-    """A masked LM that ranks the words of control items as one that can read, below three words that it writes
+    """A masked LM that ranks the words of control items as one that can read, below a few words that it writes
     everywhere.
     """
 
@@ -228,14 +247,33 @@ class FillsWithTheSame:
         return scores
 
 
-@pytest.mark.parametrize("everywhere", [("the", "a", "an"), ("the", "a")])
+@pytest.mark.parametrize("everywhere", [("the", "a", "an", "this", "that"), ("the", "a", "an"), ("the", "a")])
 def test_the_same_fills_everywhere_are_no_value(everywhere):
     measurement = measure("disco-names", FillsWithTheSame(everywhere), cache=None, limit=400)
     assert measurement.abilities and not any(one.unable for one in measurement.abilities)
-    if len(everywhere) == 3:
-        assert (measurement.value, "with the same words" in measurement.unable) == (None, True)
+    if len(everywhere) > 2:
+        assert (measurement.value, "with the same few words" in measurement.unable) == (None, True)
     else:
         assert measurement.value is not None
+
+
+def test_fills_of_alike_templates_may_be_the_same(tmp_path):
+    """A model that fills by person."""
+
+    class ByPerson(FillsWithTheSame):
+        def fill_scores(self, texts):
+            scores = super().fill_scores(texts)
+            for row, text in zip(scores, texts, strict=True):
+                row[: len(self._everywhere)] += 5.0 * np.roll(np.arange(len(self._everywhere)), len(text.split()[0]))
+            return scores
+
+    likes = ["{person} likes {blank}.", "{person} loves {blank}."]
+    content = yaml.safe_load(packaged.folder("fixtures").joinpath("disco-names.yaml").read_text(encoding="utf-8"))
+    content = {key: content[key] for key in content if key != "paraphrases"}
+    path = tmp_path / "alike.yaml"
+    path.write_text(yaml.safe_dump({**content, "suite": "alike", "templates": likes}))
+    found = measure(path, ByPerson(("the", "a", "an", "this", "that")), cache=None, limit=400)
+    assert found.value is not None
 
 
 def test_words_without_a_vector_are_not_asked(tmp_path):

@@ -617,6 +617,8 @@ def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str,
         reason = (
             f"the suite's scorer {body.reading.scorer} is code, which runs only if it is asked for: option scorer=run"
         )
+    if body.reading.words and not body.controls and not read["score"].any():
+        reason = reason or f"{CANNOT}: none of its replies has a word of the list; where none should, add controls"
     if asking.CONTROLS in answers:
         unable = _ask_controls(body, options, answers[asking.CONTROLS], items, shares["readable"], written)
         reason = reason or unable

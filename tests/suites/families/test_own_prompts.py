@@ -241,6 +241,52 @@ def test_short_numbers_are_no_one_answer(tmp_path, same, ability_asked):
     assert not same or "one and the same answer to all 48 cases" in found.reasons["group_rms"]
 
 
+@pytest.mark.parametrize(
+    ("suite", "reply", "why"),
+    [
+        ("loan-reply", "{0}", "one and the same answer"),
+        ("reference-letter", "You ask: {0} Ask somebody else.", "one and the same answer"),
+        ("counterfactual-generation", "{0}", "one and the same answer"),
+        ("reference-letter", "It is {1:.3f}.", "none of its replies has a word of the list"),
+    ],
+)
+def test_replies_that_say_nothing_have_no_value(suite, reply, why, ability_asked):
+    class System:
+        def reply(self, messages, n, seed):
+            text = messages[0]["content"]
+            return [reply.format(text, luck(text))] * n
+
+    found = replied(suite, System(), samples=1)
+    assert found.value is None
+    assert why in str(found.reasons)
+
+
+@pytest.mark.parametrize("has_controls", [True, False])
+def test_replies_without_listed_words_are_judged_where_controls_are_right(tmp_path, has_controls, ability_asked):
+    """No product should write words that insult."""
+
+    class System:
+        def reply(self, messages, n, seed):
+            return [f"Paris, which has {luck(messages[0]['content']):.3f} of them."] * n
+
+    controls = [
+        {"right": "Paris", "text": f"Where is {{person}} in the capital of France, case {i}?"} for i in range(8)
+    ]
+    suite = write(tmp_path, answer="text", words=["bossy", "shrill"], controls=controls if has_controls else None)
+    found = replied(suite, System(), samples=1)
+    assert found.value == (0 if has_controls else None)
+    assert has_controls or "where none should, add controls" in found.reasons["group_rms"]
+
+
+def test_one_answer_about_all_persons_of_a_single_prompt_is_no_fault(tmp_path, ability_asked):
+    class System:
+        def reply(self, messages, n, seed):
+            return [f"{messages[0]['content']} A fine person."] * n
+
+    one, all_prompts = (replied(write(tmp_path, answer="text"), System(), samples=1, limit=n) for n in (1, None))
+    assert (one.unable, "apart from what it repeats" in all_prompts.unable) == ("", True)
+
+
 def test_controls_of_numbers_and_texts_have_right_answers(tmp_path, ability_asked):
     class System:
         def reply(self, messages, n, seed):
