@@ -118,7 +118,7 @@ def read_lines(path: Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, 
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            on_broken(not_utf8(path, number, line[error.start], error.start + 1))
+            on_broken(not_utf8(path, error, number))
             continue
         yield number, text.removesuffix("\n").removesuffix("\r")
 
@@ -276,7 +276,8 @@ def csv_records(path: Path) -> Iterator[tuple[int, list[str]]]:
         try:
             record = next(reader, None)
         except csv.Error as error:
-            raise DataFileError(f"{path}:{line}: not valid CSV: {error}") from None
+            why = "a carriage return outside quotes; end lines with \\n" if "new-line" in str(error) else error
+            raise DataFileError(f"{path}:{line}: not valid CSV: {why}") from None
         finally:
             csv.field_size_limit(limit)
         if record is None:
@@ -331,8 +332,10 @@ def _require_columns(path: Path, line: int, columns: Sequence[str], present: Ite
     spelled = _spellings(columns, present)
     missing = [column for column in columns if column not in spelled]
     if missing:
+        is_uncut = len(present) == 1 and re.search(r"[,;|\t]", present[0])
+        hint = "; write commas between the columns of .csv, tabs of .tsv" if is_uncut else ""
         raise DataFileError(
-            f"{path}:{line}: no column {', '.join(map(brief, missing))}; the columns are {brief_list(present)}"
+            f"{path}:{line}: no column {', '.join(map(brief, missing))}; the columns are {brief_list(present)}{hint}"
         )
 
 

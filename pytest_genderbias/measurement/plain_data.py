@@ -189,6 +189,8 @@ def read_schema(data: object, schema: int, where: str) -> dict[str, object]:
     """
     content = read_mapping(data, where)
     version = content.pop("schema", None)
+    if version is None:
+        raise DataFileError(f"{where}: expected the key 'schema'; name a file that pytest-genderbias wrote")
     if version != schema:
         raise DataFileError(
             f"{where}: expected schema {schema}, got {brief(version)}; read it with the version of pytest-genderbias"

@@ -80,15 +80,13 @@ def open_regular(path: Path) -> BinaryIO:
         raise DataFileError(f"{path}: {POINTER_ADVICE}")
     try:
         mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            raise DataFileError(
-                f"{path}: cannot be read: expected a file, got {_KINDS.get(stat.S_IFMT(mode), 'something else')}"
-            )
-        return path.open("rb")
+        if stat.S_ISREG(mode):
+            return path.open("rb")
     except FileNotFoundError:
         raise DataFileError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise DataFileError(f"{path}: cannot be read: {reason(error)}") from None
+    raise DataFileError(f"{path}: expected a file, got {_KINDS.get(stat.S_IFMT(mode), 'something else')}")
 
 
 class _Unpacked(io.RawIOBase):
@@ -197,10 +195,7 @@ def as_text(path: PurePath, content: bytes, most: int) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise not_utf8(
-            path, line, error.object[error.start], error.start - content.rfind(b"\n", 0, error.start)
-        ) from None
+        raise not_utf8(path, error) from None
 
 
 def encoding_of(beginning: bytes) -> str:
@@ -229,12 +224,16 @@ def other_encoding(path: PurePath, encoding: str) -> DataFileError:
     return DataFileError(f"{path}:1: not UTF-8, but {encoding}; convert the file with iconv -f {encoding} -t UTF-8")
 
 
-def not_utf8(path: PurePath, line: int, byte: int, position: int) -> DataFileError:
-    """Return the error of a byte that is not UTF-8, at a position from 1 in its line."""
-    likely = "WINDOWS-1252" if byte < 0xA0 else "LATIN1"  # which has control characters there
+def not_utf8(path: PurePath, error: UnicodeDecodeError, first: int = 1) -> DataFileError:
+    """Return the error of a byte that is not UTF-8, in bytes whose first line has this number."""
+    content, start = error.object, error.start
+    line, position = first + content.count(b"\n", 0, start), start - content.rfind(b"\n", 0, start)
+    if b"\0" in content[:_SAMPLE]:
+        return DataFileError(f"{path}:{line}: expected text in UTF-8, got a binary file; name another file")
+    likely = "WINDOWS-1252" if content[start] < 0xA0 else "LATIN1"  # which has control characters there
     return DataFileError(
-        f"{path}:{line}: not UTF-8: byte 0x{byte:02x} at position {position}; convert the file, for example with "
-        f"iconv -f {likely} -t UTF-8"
+        f"{path}:{line}: not UTF-8: byte 0x{content[start]:02x} at position {position}; convert the file, for example "
+        f"with iconv -f {likely} -t UTF-8"
     )
 
 

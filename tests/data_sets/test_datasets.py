@@ -59,7 +59,7 @@ def test_no_such_file(tmp_path) -> None:
 
 
 def test_a_folder_cannot_be_read(tmp_path) -> None:
-    with pytest.raises(DataFileError, match="cannot be read"):
+    with pytest.raises(DataFileError, match=rf"^{re.escape(str(tmp_path))}: expected a file, got a folder$"):
         list(files.read_lines(tmp_path))
 
 
@@ -157,6 +157,10 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch) -> 
         ("a.jsonl", jsonl({"text": "x", "label": 1}, {"text": "y"}), r"a\.jsonl:2: no column 'label'"),
         ("a.csv", "text,n\nx,1\n", r"a\.csv:1: no column 'label'; the columns are 'text', 'n'"),
         ("a.tsv", "text,label\nx,1\n", r"a\.tsv:1: no column 'text', 'label'; the columns are 'text,label'"),
+        ("a.csv", "text;label\nx;1\n", "the columns are 'text;label'; write commas between the columns of .csv"),
+        ("a.csv", "text,label\rx,1\r", r"a\.csv:1: not valid CSV: a carriage return outside quotes; end lines with"),
+        ("a.csv", "text\nx\n", r"a\.csv:1: no column 'label'; the columns are 'text'$"),
+        ("a.jsonl", jsonl({"text": "x"}), r"a\.jsonl:1: no column 'label'; the columns are 'text'$"),
         ("a.jsonl", '{"text": "x", "label": 1}\n{"text": \n', r"a\.jsonl:2: not valid JSON"),
         ("a.jsonl", "[1, 2]\n", r"a\.jsonl:1: expected a JSON object, got '\[1, 2\]'"),
         ("a.csv", 'text,label\nx,1\n"open,2\nmore\n', r"a\.csv:3: not valid CSV"),

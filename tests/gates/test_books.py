@@ -82,7 +82,7 @@ DAMAGED = {
     "another schema": ('{"schema": 2, "entries": {}}',
         "expected schema 1, got 2; install the version of pytest-genderbias that wrote it"),
     "not UTF-8": (b'{"schema": 1, "entries": {"\xff": {}}}', "t.py.json:1: not UTF-8: byte 0xff"),
-    "a folder": (None, "t.py.json: cannot be read: expected a file, got a folder"),
+    "a folder": (None, "t.py.json: expected a file, got a folder"),
 }  # fmt: skip
 
 

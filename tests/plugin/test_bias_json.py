@@ -90,13 +90,15 @@ def test_the_file_is_read_back_as_it_was_written(project: pytest.Pytester) -> No
     [
         ('{"schema": 1}', "expected schema 2, got 1; read it with the version of pytest-genderbias that wrote it"),
         ('{"schema": 2, "run": {}}', "expected the keys comparisons, failures"),
+        ('{"name": "mine"}', "expected the key 'schema'; name a file that pytest-genderbias wrote"),
         ("[]", "expected a mapping, got []"),
         ("{", "not valid JSON"),
+        ("\x89PNG\x00\x00", "expected text in UTF-8, got a binary file; name another file"),
     ],
 )
 def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "report.json"
-    path.write_text(content)
+    path.write_text(content, encoding="latin-1")
     with pytest.raises(DataFileError, match=r"report\.json") as caught:
         read_report(path)
     assert message in str(caught.value)

@@ -296,10 +296,10 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(DataFileError, match=r"wide\.yaml:1: not UTF-8, but UTF-16; convert"):
         load_wordlist(str(tmp_path / "wide.yaml"))
     (tmp_path / "folder.yaml").mkdir()
-    with pytest.raises(DataFileError, match=r"folder\.yaml: cannot be read: expected a file, got a folder"):
+    with pytest.raises(DataFileError, match=r"folder\.yaml: expected a file, got a folder"):
         load_wordlist(str(tmp_path / "folder.yaml"))
     os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(DataFileError, match=r"pipe\.yaml: cannot be read: expected a file, got a pipe"):
+    with pytest.raises(DataFileError, match=r"pipe\.yaml: expected a file, got a pipe"):
         load_wordlist(str(tmp_path / "pipe.yaml"))
     with pytest.raises(DataFileError, match=r"cannot be read: .*embedded null"):
         read_yaml(tmp_path / "a\0.yaml")
