@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import inspect
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +39,7 @@ from pytest_genderbias.suites.family import Option
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import escape
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
@@ -111,34 +111,36 @@ def data_sets() -> str:
     )
 
 
-#: The families of packaged suites by the kind of model that they are for.
-KINDS: dict[str, tuple[str, ...]] = {
-    "Products and chat models": (
-        "paired",
-        "decisions",
-        "chat-iat",
-        "generation",
-        "bbq",
-        "winobias-chat",
-        "winogender-chat",
-    ),
-    "Language models": ("pronoun-occupation", "lm-occupation", "disco", "pairs-pll"),
-    "NLI models": ("nli",),
-    "Classifiers": ("bios",),
-    "Coreference": ("coref-occupation", "coref-winobias", "coref-winogender"),
-    "Encoders and word vectors": ("sts", "weat", "ceat", "subspace", "probe"),
-    "Texts": ("corpus",),
-}
+#: Headings of the tables of suites, in their order: the ``kind`` of a family.
+KINDS = (
+    "Products and chat models",
+    "Language models",
+    "NLI models",
+    "Classifiers",
+    "Coreference",
+    "Encoders and word vectors",
+    "Texts",
+    "Results of other tools",
+)
 _ONE_ROW = ("weat", "ceat", "subspace")  #: families whose suites differ in their words only
 
 
 def suites_by_kind() -> dict[str, list[str]]:
-    """Return the names of the packaged suites by kind of model."""
-    suites = {name: load_suite(name).family.name for name in suite_names()}
-    return {
-        kind: [name for family in families for name, of in suites.items() if of == family]
-        for kind, families in KINDS.items()
-    }
+    """Return the names of the packaged suites by kind of model, those of a family together."""
+    named: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for family, suites in _suites_by_family().items():
+        named[_of_family(family, "kind")] += suites
+    return {kind: suites for kind, suites in named.items() if suites}
+
+
+def _suites_by_family() -> dict[str, list[str]]:
+    families = {name: load_suite(name).family.name for name in suite_names()}
+    return {family: [name for name, of in families.items() if of == family] for family in FAMILIES}
+
+
+def _of_family(family: str, key: str) -> str:
+    """Return what the words of a packaged family have under a key."""
+    return str(read_yaml(packaged.folder("fixtures") / "about" / f"{family}.yaml")[key])
 
 
 def suite_tables() -> str:
@@ -173,9 +175,16 @@ def family_options() -> str:
 
 
 def family_keys() -> str:
-    """Return the table of the keys of each family, as ``fixtures/README.md`` has it."""
-    text = (packaged.folder("fixtures") / "README.md").read_text(encoding="utf-8")
-    return re.search(r"^\| family \| keys .*?(?=\n\n)", text, flags=re.DOTALL | re.MULTILINE)[0]  # type: ignore[index]
+    """Return the table of the keys of each family and of its packaged suites."""
+    lines = (
+        (
+            f"`{family}`",
+            _of_family(family, "keys").replace("|", "\\|"),
+            ", ".join(f"`{name}`" for name in suites) or "none",
+        )
+        for family, suites in _suites_by_family().items()
+    )
+    return rows(("family", "keys", "suites"), lines)
 
 
 def words_that_ask() -> str:

@@ -15,6 +15,9 @@ from pytest_genderbias.text.schema import LocatedMap, read_located, refuse_unkno
 
 #: What a suite file may say of itself under ``about``, where the family's words do not fit.
 OWN_WORDS = ("question", "reads", "does_not_mean", "formula", "picture", "cost")
+#: What the words of a family also hold, for the tables of the reference only: under which heading its suites are
+#: listed, and the keys of its suite files.
+_FOR_TABLES = ("kind", "keys")
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def read_about(family: str) -> SuiteAbout:
     folder = packaged.folder("fixtures") / "about"
     data = read_yaml(folder / f"{family}.yaml")
     names = [field.name for field in fields(SuiteAbout)]
-    refuse_unknown(data, names, "the words of a family")
+    refuse_unknown(data, (*names, *_FOR_TABLES), "the words of a family")
     words: dict[str, Any] = {
         name: take(data, name, list if name == "criticisms" else str, "the words of a family") for name in names
     }

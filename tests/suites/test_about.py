@@ -35,6 +35,13 @@ def test_every_criticism_names_author_year_title_and_venue(name):
         assert str(criticism) == f"{criticism.text} ({criticism.source})"
 
 
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_family_describes_its_keys(name):
+    described = read_yaml(packaged.folder("fixtures") / "about" / f"{name}.yaml")["keys"]
+    assert set(FAMILIES[name].keys) <= set(re.findall("`(.*?)`", described))
+    assert bool(FAMILIES[name].keys) == (described != "none")
+
+
 def test_no_two_packaged_suites_ask_the_same():
     questions = [load_suite(name).about.question for name in suite_names()]
     assert len(set(questions)) == len(questions)
