@@ -46,7 +46,7 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     if not (clear or any(config.getoption(name) for name in ("bias_list", "bias_show", "bias_cache_info"))):
         return None
     shown = parse.suites(
-        config.getoption("bias_show"), parse.Origin("--bias-show", config.invocation_params.dir, config.rootpath)
+        config.getoption("bias_show"), parse.Origin("genderbias show", config.invocation_params.dir, config.rootpath)
     )
     settings, texts = read_settings(config), []
     if clear or config.getoption("bias_cache_info"):

@@ -70,4 +70,4 @@ def test_a_suite_of_ones_own_shows_its_own_list(pytester: pytest.Pytester) -> No
 def test_an_unknown_suite_is_a_usage_error(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*SHOWS, "--bias-show=no-such")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --bias-show: no suite 'no-such'*"])
+    result.stderr.fnmatch_lines(["ERROR: genderbias show: no suite 'no-such'*"])
