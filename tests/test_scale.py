@@ -63,10 +63,9 @@ def test_a_worker_that_is_lost_repeats_its_window(scale):
     assert often.hours - never.hours == pytest.approx(often.repeated + often.loading - never.loading)
 
 
-def test_the_suites_of_the_night_are_those_with_a_calculated_time(scale):
+def test_a_suite_of_the_night_has_its_cases_and_what_they_store(scale):
     works = {work.name: work for work in scale.suite_works()}
     assert works["nli-occupation"].cases == 1_936_512 and works["nli-occupation"].bytes == 3 * 4
-    assert "bios" not in works
 
 
 def test_the_page_shows_the_simulation(scale):
