@@ -130,6 +130,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of what is made on the way")
     parser.add_argument("--suites", nargs="*", help="only these")
     arguments = parser.parse_args()
+    known = {suite for *_, suites in (*MODELS, *OTHERS) for suite in suites.split()}
+    if unknown := set(arguments.suites or ()) - known:
+        parser.error(f"no model for {', '.join(sorted(unknown))}; expected a name of MODELS or OTHERS")
     arguments.out.mkdir(parents=True, exist_ok=True)
     drawn: set[str] = set()
     for name, path, suites in (*MODELS, *OTHERS):
