@@ -16,23 +16,23 @@ from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets
 from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace
 
-#: Packaged suites of templates: the first 16 digits of the digest, templates and paraphrases.
+#: Packaged suites of templates, with the first 16 digits of the digest.
 SUITES = {
-    "coref-occupation": ("c6dc5da5ddea6c84", 20, 20),
-    "disco-names": ("c9552389d3652f06", 14, 14),
-    "disco-terms": ("d9c9538f49cd67ef", 14, 14),
-    "lm-occupation": ("9cc78c2db6470ee1", 4, 10),
-    "lm-occupation-de": ("b85c57b27b6cb53f", 8, 8),
-    "lm-occupation-es": ("93a9a543942dbc0b", 8, 8),
-    "lm-occupation-fr": ("5a1b8627d716bfc3", 8, 8),
-    "nli-demonym": ("4bb9545ba31ec220", 1, 10),
-    "nli-occupation": ("1209908dad31cc84", 1, 9),
-    "nli-religion": ("3bbd994ad2a71d1b", 1, 10),
-    "pronoun-occupation": ("db7b0a2946e6c439", 24, 24),
-    "pronoun-occupation-de": ("f1692afc8683225b", 16, 16),
-    "pronoun-occupation-es": ("a943c69628d8616f", 16, 16),
-    "pronoun-occupation-fr": ("940b3dad46cef452", 16, 16),
-    "sts-occupation": ("4b57fb26ab9d01e4", 40, 40),
+    "coref-occupation": "c6dc5da5ddea6c84",
+    "disco-names": "c9552389d3652f06",
+    "disco-terms": "d9c9538f49cd67ef",
+    "lm-occupation": "9cc78c2db6470ee1",
+    "lm-occupation-de": "b85c57b27b6cb53f",
+    "lm-occupation-es": "93a9a543942dbc0b",
+    "lm-occupation-fr": "5a1b8627d716bfc3",
+    "nli-demonym": "4bb9545ba31ec220",
+    "nli-occupation": "1209908dad31cc84",
+    "nli-religion": "3bbd994ad2a71d1b",
+    "pronoun-occupation": "db7b0a2946e6c439",
+    "pronoun-occupation-de": "f1692afc8683225b",
+    "pronoun-occupation-es": "a943c69628d8616f",
+    "pronoun-occupation-fr": "940b3dad46cef452",
+    "sts-occupation": "4b57fb26ab9d01e4",
 }
 
 
@@ -82,7 +82,7 @@ def all_words_once(name):
         first = {TEMPLATE: template, **dict.fromkeys(cases.words, 0)}
         for slot, words in cases.words.items():
             for number in range(len(words)):
-                sentences += cases.sentence({**first, slot: number}, "it")
+                sentences += cases.sentence({**first, slot: number}, "thing")
     return sentences
 
 
@@ -95,25 +95,28 @@ def _letters(template):
 
 
 def test_every_suite_of_templates_has_at_least_eight_paraphrases():
-    assert [name for name in suite_names() if "templates" in load_suite(name).family.options] == list(SUITES)
-    for name, (_, templates, paraphrases) in SUITES.items():
-        sets = sets_of(load_suite(name))
-        assert (len(sets.first), len(sets.paraphrases)) == (templates, paraphrases), name
-        assert paraphrases >= 8
+    suites = {name: load_suite(name) for name in suite_names()}
+    digests = {name: suite.digest[:16] for name, suite in suites.items() if "templates" in suite.family.options}
+    lacking = [f'"{name}": "{digest}",' for name, digest in digests.items() if name not in SUITES]
+    assert not lacking, f"SUITES lacks {' '.join(lacking)}"
+    assert not SUITES.keys() - digests, "SUITES has suites that are not there"
+    for name in SUITES:
+        sets = sets_of(suites[name])
+        assert len(sets.paraphrases) >= 8, name
         assert not {_letters(text) for text in sets.first} & {_letters(text) for text in sets.paraphrases}, name
-        assert len({_letters(text) for text in sets.paraphrases}) == paraphrases, name
+        assert len({_letters(text) for text in sets.paraphrases}) == len(sets.paraphrases), name
 
 
 @pytest.mark.parametrize("name", SUITES)
 def test_paraphrases_change_no_digest(name):
-    assert load_suite(name).digest[:16] == SUITES[name][0]
+    assert load_suite(name).digest[:16] == SUITES[name]
 
 
 @pytest.mark.parametrize("name", SUITES)
 def test_paraphrases_are_sentences_with_every_word(name):
     language = load_suite(name).language
     for text in all_words_once(name):
-        assert re.match(r"[A-ZÀÉ¿]|it ", text), text
+        assert re.match(r"[A-ZÀÉ¿]|thing ", text), text
         assert name == "lm-occupation" or text[-1] in ".?", text
         assert not re.search(r"[{}]|  | [.,]" if language == "fr" else r"[{}]|  | [.,?]", text), text
         for article, word in re.findall(r"\b([Aa]n?) (\w+)", text if language == "en" else ""):
