@@ -43,8 +43,9 @@ def test_a_template_is_rendered_as_transformers_does() -> None:
             "{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
             "it takes more than 1,024 MiB",
         ),
-        (LOOP, "it does not end within 1 s"),
-        ("{{ 7**(10**9) }}", "it does not end within 1 s"),
+        ("{{ 7**(10**9) }}", "it does not end within 0.25 s"),
+        # what ends one long operation ends many short ones
+        pytest.param(LOOP, "it does not end within 0.25 s", marks=pytest.mark.slow),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"),
         ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "RecursionError"),
         ("{% if true %}" * 5000 + "{% endif %}" * 5000, "RecursionError"),
@@ -60,10 +61,10 @@ def test_a_template_is_rendered_as_transformers_does() -> None:
     ],
 )
 def test_a_template_without_an_end_ends(monkeypatch: pytest.MonkeyPatch, template: str, reason: str) -> None:
-    if "1 s" in reason:  # a gigabyte takes longer than that on a busy machine
-        monkeypatch.setattr(template_process, "MOST_SECONDS", 1)
     start = time.perf_counter()
-    with pytest.raises(TemplateError) as error:
+    with monkeypatch.context() as patched, pytest.raises(TemplateError) as error:
+        if "0.25 s" in reason:  # a gigabyte, or another process, takes longer than that on a busy machine
+            patched.setattr(template_process, "MOST_SECONDS", 0.25)
         render(template, ASKED, True, {})
     assert str(error.value).startswith(reason)
     assert time.perf_counter() - start < 30
@@ -79,7 +80,7 @@ def test_a_template_without_an_end_ends(monkeypatch: pytest.MonkeyPatch, templat
         ("{{ messages[0].content[:20] }}", r"it leaves out a part of the message: the word '\w+' is not in '"),
         ("{{ messages[0].content|truncate(60) }}", "it leaves out a part of the message"),
         ("{{ 'a' * 10**6 }}", "it writes 1,000,000 characters for one message; expected at most 50,"),
-        ("{{ 'a' * 10**9 }}", "it takes more than 1,024 MiB of memory"),
+        ("{{ 'a' * 10**10 }}", "it takes more than 1,024 MiB of memory"),
     ],
 )
 def test_a_model_with_such_a_template_is_one_error(tmp_path: Path, template: str, reason: str) -> None:
