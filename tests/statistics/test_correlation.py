@@ -244,7 +244,11 @@ def test_the_documentation_has_every_population(pytestconfig):
     assert all(len(row) == 3 * len(METHODS) for row in rows.values())
 
 
-@pytest.mark.parametrize("draw", [normal, skewed, heteroscedastic], ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize(
+    "draw",
+    [pytest.param(normal, marks=pytest.mark.slow), skewed, heteroscedastic],  # what holds for the others holds for it
+    ids=lambda draw: draw.__name__,
+)
 @pytest.mark.parametrize(("items", "column"), [(12, 0), (30, 1)])
 def test_coverage_in_simulation(pytestconfig, draw, items, column):
     """Four standard errors below the figures of the large run, with other random numbers."""

@@ -87,14 +87,14 @@ def test_the_most_frequent_replies_of_many_samples_are_the_likeliest():
 
 def test_replies_that_are_drawn_lie_within_what_is_expected_of_draws():
     inside = 0
-    for seed in range(24):
+    for seed in range(12):
         draws = np.random.default_rng(seed)
         p = draws.beta(2, 2, size=60)
         p = np.column_stack([p, 1 - p])
         found = text_agreement(p, counts_of(draws, p, 3), np.arange(60))
         inside += found.share_bounds.low <= found.drawn_share <= found.share_bounds.high
         assert found.r_bounds.low - 0.1 <= found.drawn_r <= found.r_bounds.high + 0.1
-    assert inside >= 21
+    assert inside >= 10
 
 
 def test_a_system_that_says_the_opposite_is_seen():

@@ -70,7 +70,7 @@ def test_bounds_mirror_have_a_scale_and_lie_around_the_value(changes, level):
 
 
 @pytest.mark.parametrize("name", ["normal", "3 of 10 change", "exponential"])
-@pytest.mark.parametrize("n", [6, 12, 60])
+@pytest.mark.parametrize("n", [6, pytest.param(12, marks=pytest.mark.slow), 60])  # the ends tell the middle
 def test_bounds_of_means_hold(name, n):
     draw, truth = POPULATIONS[name]
     assert failures(draw, truth, n, 0.975, 400)[:2].max() <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / 400)
