@@ -100,6 +100,15 @@ class Noise:
         return np.asarray([noise(*pair) for pair in zip(firsts, seconds, strict=True)])
 
 
+class Even:
+    """Finds each class of every pair as likely."""
+
+    labels = ("entailment", "neutral", "contradiction")
+
+    def pair_probabilities(self, premises, hypotheses):
+        return np.full((len(premises), 3), 1 / 3)
+
+
 class NoisyCoreference:
     """Scores coreference with noise, and a stereotype if there is one."""
 
@@ -143,8 +152,8 @@ def similarity(n=530, seed=5):
     return Answer(cases, rng.permutation(n), rng.uniform(0.9, 1.0, (n, 1, 1)))
 
 
-def nli(model, name="nli-religion", **options):
-    found = answered(name, model, limit=3000, **options)
+def nli(name="nli-religion", **options):
+    found = answered(name, Even(), limit=3000, **options)
     found = found.with_values(np.random.default_rng(3).dirichlet([1, 2, 1], (3000, 1)).astype(np.float32))
     found.answers["accuracy"] = inference()
     return found
@@ -378,13 +387,13 @@ def results(folder, statistic):
 
 #: By name: from an empty folder to an answered suite.
 CASES = {
-    "disco-names": lambda folder: answered("disco-names", load_model("demo-mlm"), limit=14 * 120),
+    "disco-names": lambda folder: answered("disco-names", load_model("demo-mlm"), limit=14 * 80),
     "disco-terms": lambda folder: answered("disco-terms", load_model("demo-mlm"), limit=14 * 150),
     "disco-fisher": lambda folder: answered(
         "disco-terms", load_model("demo-mlm"), limit=14 * 150, test="fisher", family="suite"
     ),
-    "nli": lambda folder: nli(load_model("demo-nli")),
-    "nli-word-pairs": lambda folder: nli(load_model("demo-nli"), unit="word_pair"),
+    "nli": lambda folder: nli(),
+    "nli-word-pairs": lambda folder: nli(unit="word_pair"),
     "lm-occupation": lambda folder: answered("lm-occupation", load_model("demo-lm")),
     "lm-occupation-sample": lambda folder: answered("lm-occupation", load_model("demo-lm"), limit=80),
     "pronoun-occupation": lambda folder: answered("pronoun-occupation", load_model("demo-lm")),

@@ -155,9 +155,9 @@ CHANGES = [
 
 @pytest.mark.parametrize(
     "change",
-    # With -m slow also each change by itself whose kind of figure another one moves.
+    # With -m slow also each change by itself whose kind of figure another one moves, or a plain loop counts.
     [
-        pytest.param(change, marks=[pytest.mark.slow] if number in (1, 3) else [])
+        pytest.param(change, marks=[pytest.mark.slow] if number in (1, 3, 4) else [])
         for number, change in enumerate(CHANGES)
     ],
 )

@@ -67,15 +67,14 @@ def test_a_planted_difference_of_three_groups_in_decisions_is_found(tmp_path):
 
 
 def test_without_a_difference_three_groups_in_decisions_have_about_zero(tmp_path):
-    """Of 40 models, 38 should be covered; three standard errors are 4."""
-    suite = three_decisions(tmp_path)
-    body = load_suite(suite).body
+    """Of 20 models, 19 should be covered; three standard errors are 3."""
+    suite = load_suite(three_decisions(tmp_path))
     found = [
-        measure(suite, group_decider(body, (0, 0, 0), noise=0.8, seed=seed), cache=None, null=100 * (seed < 10))
-        for seed in range(40)
+        measure(suite, group_decider(suite.body, (0, 0, 0), noise=0.8, seed=seed), cache=None, null=100 * (seed < 10))
+        for seed in range(20)
     ]
     inside = [one.intervals["logit_rms"].low <= 0 <= one.intervals["logit_rms"].high for one in found]
-    assert sum(inside) >= 34
+    assert sum(inside) >= 16
     assert abs(np.mean([np.copysign(one.value**2, one.value) for one in found])) < 0.002
     assert sum(one.null["logit_rms"].p_value < 0.05 for one in found[:10]) <= 3
 
@@ -212,15 +211,15 @@ def test_a_planted_preference_for_one_group_of_three_is_found(tmp_path):
 
 
 def test_without_a_bias_three_groups_after_prefixes_have_about_zero(tmp_path):
-    """Of 40 models, 38 should be covered; three standard errors are 4."""
-    suite = lm_of_three(tmp_path)
+    """Of 30 models, 28 or 29 should be covered; three standard errors are 4."""
+    suite = load_suite(lm_of_three(tmp_path))
     found = [
         measure(suite, PlantedOccupations((0, 0, 0), noise=1.0, seed=seed), cache=None, ability="none: planted")
-        for seed in range(40)
+        for seed in range(30)
     ]
     for name in ("occupation_rms", "group_rms"):
         inside = [one.intervals[name].low <= 0 <= one.intervals[name].high for one in found]
-        assert sum(inside) >= 34, name
+        assert sum(inside) >= 25, name
         assert abs(np.mean([np.copysign(one.values[name] ** 2, one.values[name]) for one in found])) < 0.003
     one = measure(lm_of_three(tmp_path, prefixes=PREFIXES[:1]), PlantedOccupations((0, 0, 0)), ability="none: planted")
     assert one.value is None and "one template does not show" in one.reasons["occupation_rms"]
@@ -277,14 +276,14 @@ def test_the_figure_of_three_pronouns_is_that_of_each_pair_of_them(tmp_path):
 
 
 def test_without_a_bias_three_pronouns_have_about_zero(tmp_path):
-    """Of 40 models, 38 should be covered; three standard errors are 4."""
-    suite = pronouns_of_three(tmp_path)
+    """Of 20 models, 19 should be covered; three standard errors are 3."""
+    suite = load_suite(pronouns_of_three(tmp_path))
     found = [
         measure(suite, PlantedPronouns((0, 0, 0), noise=1.0, seed=seed), cache=None, ability="none: planted")
-        for seed in range(40)
+        for seed in range(20)
     ]
     bounds = [one.intervals["mean_difference_rms"] for one in found]
-    assert sum(one.low <= 0 <= one.high for one in bounds) >= 34
+    assert sum(one.low <= 0 <= one.high for one in bounds) >= 16
     assert abs(np.mean([np.copysign(one.value**2, one.value) for one in found])) < 0.006
 
 
@@ -498,7 +497,7 @@ def test_texts_that_decline_for_one_group_of_three_are_seen(tmp_path):
 
 def test_texts_without_a_difference_have_about_zero(tmp_path):
     """Of 30 writers, 28 or 29 should be covered; three standard errors are 4."""
-    suite = three_texts(tmp_path)
+    suite = load_suite(three_texts(tmp_path))
     found = [written(suite, Writer((0.2, 0.2, 0.2), noise=0.05, seed=seed), samples=2) for seed in range(30)]
     inside = [one.intervals["sentiment_rms"].low <= 0 <= one.intervals["sentiment_rms"].high for one in found]
     assert sum(inside) >= 25
