@@ -96,6 +96,7 @@ def network_of(model, recipe):
 
 
 KEPT = {}  #: by network, batch and length: many runs train the same
+NEEDED: dict[tuple[object, str], float] = {}  #: GB of trainings, many of which are those of several runs
 
 
 def kept_for_backward(network, batch, length):
@@ -146,7 +147,12 @@ def memory_of(model, recipe):
     ],
 )
 def test_the_stated_memory_holds_the_largest_training_of_the_papers_scale(run):
-    needed = max(memory_of(model, recipe) for model, recipe in trainings(run))
+    needed = 0.0
+    for model, recipe in trainings(run):
+        key = (model, repr(recipe))  # which names all settings of the recipe
+        if key not in NEEDED:
+            NEEDED[key] = memory_of(model, recipe)
+        needed = max(needed, NEEDED[key])
     assert needed <= run.memory <= 1.3 * needed + 1, needed
 
 

@@ -260,7 +260,7 @@ def test_the_null_is_that_of_shuffled_persons(tmp_path):
     rng = np.random.default_rng(7)
     for keys, strata in within:
         figures = []
-        for _ in range(12):
+        for _ in range(8):
             order = np.arange(len(rows))
             for stratum in set(strata):
                 members = np.flatnonzero(np.asarray(strata) == stratum)

@@ -824,7 +824,7 @@ def test_real_texts(shared_data):
 
 
 def test_the_real_model(real_lm, shared_data):
-    found = measure(SUITE, real_lm, cache=None, data=shared_data, seeds=64, length=120, evaluation_words=2000)
+    found = measure(SUITE, real_lm, cache=None, data=shared_data, seeds=32, length=120, evaluation_words=1000)
     bias = {r["word"]: r["bias"] for r in found.records if "bias" in r}
     assert bias["Lily"] > 1 > -1 > bias["Tim"]
     assert found.values["beta"] is None

@@ -61,17 +61,20 @@ def test_no_frame_of_a_suite_is_one_of_the_trainings(doses: ModuleType) -> None:
 @pytest.mark.parametrize("dose", [50, 70, 100])
 def test_so_many_pronouns_match_the_stereotype(doses: ModuleType, dose: int) -> None:
     men = set(doses.PRONOUNS["male"].values())
+    jobs = sorted((job for of_group in doses.JOBS.values() for job in of_group), key=len, reverse=True)
+    named = re.compile(rf"\b(?:{'|'.join(jobs)})\b")
     matching, n = 0, 4000
     for text in itertools.islice(doses.sentences(dose, seed=3), n):
         of_men = bool(men & set(re.findall(r"\w+", text.lower())))
-        job = max((job for jobs in doses.JOBS.values() for job in jobs if re.search(rf"\b{job}\b", text)), key=len)
+        job = max(named.findall(text), key=len)
         matching += of_men == (job in doses.JOBS["male"])
     assert matching / n == pytest.approx(dose / 100, abs=0.03)
 
 
 def test_what_is_stored_of_a_model_is_read_as_it_was(doses: ModuleType, tmp_path: Path) -> None:
     measured = {
-        name: measure(name, "demo-mlm", cache=None) for name in ("pronoun-occupation", "lm-occupation", "disco-terms")
+        name: measure(name, "demo-mlm", cache=None, limit=480)
+        for name in ("pronoun-occupation", "lm-occupation", "disco-terms")
     }
     jobs = doses.jobs_of(1, [50], [doses.BASE])
     result = jobs[0].result(tmp_path)
