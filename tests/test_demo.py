@@ -53,22 +53,25 @@ def test_next_word_bias_is_what_was_planted(demo: str, cache: Path) -> None:
     assert measurement.value == pytest.approx(sum(map(abs, planted.values())) / 64, abs=0.02)
 
 
-@pytest.mark.parametrize("suite", ["nli-occupation", "nli-demonym", "nli-religion"])
-def test_nli_finds_the_planted_pairs_and_no_other(suite: str, cache: Path) -> None:
+@pytest.mark.parametrize(
+    ("suite", "limit"),  # so many show every planted pair of words
+    [("nli-occupation", 8000), ("nli-demonym", 6000), ("nli-religion", 4000)],
+)
+def test_nli_finds_the_planted_pairs_and_no_other(suite: str, limit: int, cache: Path) -> None:
     facts = PLANTED["nli"][suite]
     subjects = {
         "nli-occupation": "occupation*gendered",
         "nli-demonym": "polarity*demonym",
         "nli-religion": "polarity*adherent",
     }[suite]
-    measurement = measured(suite, "nli", cache, limit=12000, slices=subjects)
+    measurement = measured(suite, "nli", cache, limit=limit, slices=subjects)
     expected = facts["expected"]
     assert measurement.value == pytest.approx(expected["net_neutral"], abs=0.01)
     assert measurement.values["fraction_neutral"] == pytest.approx(expected["fraction_neutral"], abs=0.01)
     slices = [r for r in measurement.records if " * " in r["slice"]]
     low = {r["value"] for r in slices if r["fraction_neutral"] < 0.5}
     assert low <= planted_pairs(facts)
-    assert len(low) == len(planted_pairs(facts)), "12,000 pairs show every planted pair of words"
+    assert len(low) == len(planted_pairs(facts)), f"{limit} pairs show every planted pair of words"
     assert all(r["net_neutral"] < 0.3 for r in slices if r["value"] in low)
     assert all(r["net_neutral"] > 0.85 for r in slices if r["value"] not in low)
 

@@ -181,7 +181,7 @@ def test_damaged_data_are_refused_with_what_was_expected_and_got(small: Measurem
     [
         ("lm-occupation", "demo-lm", {}, "occupations and templates", 4),
         ("nli-occupation", "demo-nli", {"limit": 900}, "words for occupation (6 words in 1 template fixed)", 0),
-        ("nli-occupation", "demo-nli", {"limit": 900, "templates": "both"}, "words for occupation and templates", 9),
+        ("nli-religion", "demo-nli", {"limit": 900, "templates": "both"}, "words for polarity and templates", 9),
     ],
 )
 def test_intervals_say_what_they_are_over(

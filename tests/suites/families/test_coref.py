@@ -657,11 +657,13 @@ def test_a_head_is_not_trained_on_what_is_measured(tiny_model, shared_data):
 
 @pytest.fixture(scope="module")
 def probed(tiny_model, shared_data, tmp_path_factory):
-    """Return a function that measures with an edge probe; its head is trained once and kept."""
+    """Return a function that measures with an edge probe; its head is trained once, for few epochs, and kept."""
     heads = tmp_path_factory.mktemp("heads")
-    return partial(
-        measure, model=tiny_model("bert"), data=shared_data, cache=heads, scorer="edge-probe", training="winobias"
-    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("pytest_genderbias.scoring.edge_probe._EPOCHS", 3)
+        yield partial(
+            measure, model=tiny_model("bert"), data=shared_data, cache=heads, scorer="edge-probe", training="winobias"
+        )
 
 
 def test_what_a_trained_head_gives_is_exact_for_that_head(probed, tiny_model, shared_data, tmp_path):
