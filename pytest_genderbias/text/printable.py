@@ -75,7 +75,7 @@ def json_text(data: object, sort_keys: bool = True) -> str:
     text = json.dumps(data, indent=1, sort_keys=sort_keys, ensure_ascii=False)
     if text.replace("\n", "").isprintable():  # nearly all texts
         return text
-    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    return text.translate({ord(c): json.dumps(c)[1:-1] for c in set(text) if not c.isprintable() and c != "\n"})
 
 
 def brief(value: object, most: int = 80) -> str:
