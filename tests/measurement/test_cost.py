@@ -67,7 +67,8 @@ def small_model(shared_data):
     [
         ("pairs-pll", {"score": "shared"}, 0.15),
         ("pairs-pll", {"score": "all"}, 0.15),
-        ("coref-occupation", {"scorer": "substitution"}, 0.15),
+        # a third of them all; it asks as the next one does
+        pytest.param("coref-occupation", {"scorer": "substitution"}, 0.15, marks=pytest.mark.slow),
         ("coref-winobias", {"scorer": "substitution"}, 0.15),
         ("ceat", {}, 0.15),
         ("weat", {}, 0.35),  # names are rare words, of several tokens

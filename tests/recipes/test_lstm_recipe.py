@@ -290,7 +290,7 @@ def test_a_head_starts_anew_from_a_seed(text):
 def test_the_harness_augments_regularises_and_debiases(text, tmp_path):
     recipe = recipe_of(text, arguments={"logging_steps": 10})
     runs = {
-        name: mitigate(None, make_method(name, **how), recipe, seeds=1, folder=tmp_path)
+        name: mitigate(None, make_method(name, **how), recipe, seeds=1, controls=name == "cda", folder=tmp_path)
         for name, how in (
             ("cda", {}),
             ("regularisation", {"strength": 0.5}),

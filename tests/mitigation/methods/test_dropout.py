@@ -13,7 +13,7 @@ from pytest_genderbias.recipes.recipe import Training
 SENTENCES = ["The nurse said that she was tired.", "The baker likes music.", "He met the doctor in the street."] * 20
 
 
-def spread(network, passes=16):
+def spread(network, passes=8):
     """Return how much the logits of one input differ between its repetitions in a batch in training mode."""
     torch.manual_seed(0)
     network.train()
@@ -32,11 +32,17 @@ def state(network):
     return modules, network.config.to_dict()
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("kind", [*MASKED, *CAUSAL])
+@pytest.mark.parametrize(
+    ("kind", "attention"),
+    [
+        (kind, attention)
+        for kind in (*MASKED, *CAUSAL)
+        for attention in (("its own",) if kind in ("deberta-v2", "mpnet") else ("sdpa", "eager"))
+    ],
+)
 def test_raised_rates_are_felt_in_training_and_are_back_afterwards(kind, attention):
     network = make_network(kind)
-    if kind not in ("deberta-v2", "mpnet"):  # these have one implementation of attention
+    if attention != "its own":
         network.set_attn_implementation(attention)
     before, own = state(network), spread(network)
     for what in ("attention", "hidden"):
