@@ -60,9 +60,6 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-_NOT_ASCII = re.compile(r"[^ -~\n]+")  #: texts of megabytes are mostly ASCII
-
-
 def json_text(data: object, sort_keys: bool = True) -> str:
     r"""Return plain data as JSON, one value a line, with sorted keys or in their order. Characters that a terminal
     would obey are escaped.
@@ -78,7 +75,7 @@ def json_text(data: object, sort_keys: bool = True) -> str:
     text = json.dumps(data, indent=1, sort_keys=sort_keys, ensure_ascii=False)
     if text.replace("\n", "").isprintable():  # nearly all texts
         return text
-    return _NOT_ASCII.sub(lambda run: "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in run[0]), text)
+    return re.sub(r"[^ -~\n]+", lambda of: "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in of[0]), text)
 
 
 def brief(value: object, most: int = 80) -> str:
