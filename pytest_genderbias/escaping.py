@@ -36,7 +36,8 @@ def printable(text: str, keep: str = "") -> str:
     for kept in keep:
         rest = rest.replace(kept, "")
     if not rest.isprintable():  # few texts
-        text = "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+        obeyed = {c for c in set(text) if not c.isprintable() and c not in keep}
+        text = text.translate({ord(c): c.encode("unicode_escape").decode() for c in obeyed})
     if "::" in text or "##" in text:
         text = _COMMAND.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
     return text

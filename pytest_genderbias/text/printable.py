@@ -75,7 +75,8 @@ def json_text(data: object, sort_keys: bool = True) -> str:
     text = json.dumps(data, indent=1, sort_keys=sort_keys, ensure_ascii=False)
     if text.replace("\n", "").isprintable():  # nearly all texts
         return text
-    return re.sub(r"[^ -~\n]+", lambda of: "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in of[0]), text)
+    obeyed = {c for c in set(text) if not c.isprintable() and c != "\n"}
+    return text.translate({ord(c): json.dumps(c)[1:-1] for c in obeyed})
 
 
 def brief(value: object, most: int = 80) -> str:
