@@ -151,7 +151,7 @@ def test_a_measurement_is_shown_escaped(tmp_path) -> None:
 @pytest.fixture(scope="module")
 def hostile() -> RunReport:
     """A report of hostile texts, with a measurement that a gate and pictures can be made of."""
-    report = hostile_report()
+    report = hostile_report(40_000)
     real = measure("nli-religion", load_model("demo-nli"), limit=64, cache=None)
     real = replace(real, model=report.run.models[0].name)
     return replace(report, measurements=(*report.measurements, real), pictures=pictures_of(real))
@@ -171,7 +171,7 @@ def refuse_markdown(text: str) -> None:
     refuse_markup(outside)
     assert "](b)" not in outside
     assert "@octocat" not in outside
-    assert len(text) < 100_000
+    assert len(text) < 75_000
 
 
 def refuse_formulas(text: str) -> None:

@@ -83,40 +83,41 @@ def run_report(**changes: Any) -> RunReport:
     return replace(report, **changes)
 
 
-def hostile_report() -> RunReport:
-    """Return a report in which every foreign text is hostile and 100,000 characters long."""
+def hostile_report(length: int = 100_000) -> RunReport:
+    """Return a report in which every foreign text is hostile and so many characters long."""
+    worst = HOSTILE + "x\x1b`|" * (length // 4)
     measurement = hand_made(
-        suite=WORST, model=WORST, notes=(WORST,), records=[{WORST: WORST, "value": {"inner": WORST}, "list": [WORST]}]
+        suite=worst, model=worst, notes=(worst,), records=[{worst: worst, "value": {"inner": worst}, "list": [worst]}]
     )
     judgement = replace(
         REGRESSED,
-        suite=WORST,
-        model=WORST,
-        statistic=WORST,
-        name=WORST,
-        bound=WORST,
-        shown=(Paragraph("", WORST),) * 2,
-        details=(Paragraph(WORST, WORST),),
+        suite=worst,
+        model=worst,
+        statistic=worst,
+        name=worst,
+        bound=worst,
+        shown=(Paragraph("", worst),) * 2,
+        details=(Paragraph(worst, worst),),
     )
     report = run_report(
         measurements=(measurement,),
-        judgements=(settled(judgement, "failed", WORST), settled(replace(judgement, code="better"), "passed", WORST)),
-        not_judged=(NotJudged(WORST, WORST, "inapplicable", WORST),),
-        failures=(WORST,),
+        judgements=(settled(judgement, "failed", worst), settled(replace(judgement, code="better"), "passed", worst)),
+        not_judged=(NotJudged(worst, worst, "inapplicable", worst),),
+        failures=(worst,),
         tests=(
-            FinishedTest(WORST, WORST, WORST, WORST, 3, "failed", 0.0, WORST),
-            FinishedTest(f"{WORST}2", WORST, WORST, WORST, 3, "failed", 0.0, WORST),
+            FinishedTest(worst, worst, worst, worst, 3, "failed", 0.0, worst),
+            FinishedTest(f"{worst}2", worst, worst, worst, 3, "failed", 0.0, worst),
         ),
     )
     run = replace(
         report.run,
         date=f"\r\n::{HOSTILE}",
         version=HOSTILE,
-        models=(ReportedModel(WORST, WORST),),
-        commit=WORST,
-        arguments=(WORST, "--bias-json", WORST),
-        versions={HOSTILE: WORST},
-        baselines=WORST,
+        models=(ReportedModel(worst, worst),),
+        commit=worst,
+        arguments=(worst, "--bias-json", worst),
+        versions={HOSTILE: worst},
+        baselines=worst,
     )
     return replace(report, run=run)
 
