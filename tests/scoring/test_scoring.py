@@ -7,12 +7,21 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
 import torch
-from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, VOCABULARY, make_network, suite_space, tokenizer
+from support.tiny_checkpoints import (
+    CAUSAL,
+    CLASSIFIERS,
+    MASKED,
+    VOCABULARY,
+    make_network,
+    small_disco,
+    small_suite_space,
+    suite_space,
+    tokenizer,
+)
 from transformers import ByT5Tokenizer, LongformerConfig, LongformerForMaskedLM
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
@@ -95,8 +104,8 @@ def sample(space, n, seed=3):
     return np.random.default_rng(seed).choice(space.n_cases, size=min(n, space.n_cases), replace=False)
 
 
-def check_fills(model, suite, n):
-    space, query = suite_space(suite)
+def check_fills(model, suite, n, space_of=small_suite_space):
+    space, query = space_of(suite)
     scorer, cases = make_scorer(space, query, model, None), sample(space, n)
     assert_fills_as_plain(model, space, cases, scorer.score(cases))
     assert scorer.notes == []
@@ -162,25 +171,25 @@ def test_probabilities_follow_the_order_of_the_labels(tiny_model):
 
 @pytest.mark.parametrize("suite", ["disco-names", "disco-terms"])
 def test_fills_of_the_real_model(real_mlm, suite):
-    check_fills(real_mlm, suite, 42)
+    check_fills(real_mlm, suite, 28)
 
 
 def test_log_probabilities_of_the_real_causal_model(real_lm):
-    check_log_probabilities(real_lm, plain_causal_log_probability, 120)
+    check_log_probabilities(real_lm, plain_causal_log_probability, 60)
 
 
 def test_log_probabilities_of_the_real_masked_model(real_mlm):
-    check_log_probabilities(real_mlm, plain_masked_log_probability, 60)
+    check_log_probabilities(real_mlm, plain_masked_log_probability, 30)
 
 
 def test_probabilities_of_the_real_model(real_nli):
-    check_pairs(real_nli, "nli-occupation", 30)
+    check_pairs(real_nli, "nli-occupation", 16)
 
 
 @pytest.mark.slow
 def test_two_thousand_cases_of_the_real_models(real_mlm, real_lm, real_nli):
     for suite in ("disco-names", "disco-terms"):
-        check_fills(real_mlm, suite, 2000)
+        check_fills(real_mlm, suite, 2000, suite_space)
     check_log_probabilities(real_lm, plain_causal_log_probability, 2000)
     check_log_probabilities(real_mlm, plain_masked_log_probability, 2000)
     for suite in ("nli-occupation", "nli-demonym", "nli-religion"):
@@ -241,7 +250,7 @@ def test_equal_sentences_are_passed_once(tiny_model):
     ("kind", "suite"), [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation")]
 )
 def test_every_row_is_passed_once_after_the_first_few(tiny_model, kind, suite):
-    space, query = suite_space(suite)
+    space, query = small_suite_space(suite)
     lengths = set()
     counted = Counted(tiny_model(kind), lambda rows, ids: lengths.add(ids.shape[1]))
     cases = sample(space, 100)
@@ -337,7 +346,7 @@ def test_a_classifier_that_reads_more_than_the_first_position_is_scored_right():
 
 def test_a_head_that_looks_at_neighbours_is_scored_right_with_a_note():
     model = changed("bert", lambda network: setattr(network, "cls", Rolled(network.cls)))
-    space, query = suite_space("disco-names")
+    space, query = small_disco()
     scorer, cases = make_scorer(space, query, model, None), sample(space, 40)
     assert_fills_as_plain(model, space, cases, scorer.score(cases))
     assert any("every position" in note for note in scorer.notes)
@@ -408,7 +417,7 @@ def test_another_error_of_the_network_is_passed_on_at_once(tiny_model):
     [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation"), ("bert", "lm-occupation")],
 )
 def test_batch_sizes_do_not_matter(tiny_model, kind, suite):
-    space, query = suite_space(suite)
+    space, query = small_suite_space(suite)
     cases = sample(space, 60)
     usual, one, many = (
         make_scorer(space, query, tiny_model(kind), tokens).score(cases) for tokens in (None, 1, 100_000)
@@ -480,15 +489,15 @@ def poisoned(model, word, value):
 @pytest.mark.parametrize(
     ("kind", "suite", "word"),
     [
-        ("bert", "disco-names", "Kimberly"),
+        ("bert", "disco-names", "Kathleen"),
         ("bert-nli", "nli-occupation", "dentist"),
         ("bert", "lm-occupation", "woman"),
         ("gpt2", "lm-occupation", " woman"),
     ],
 )
 def test_scores_that_are_no_numbers_are_refused_and_the_case_named(tiny_model, monkeypatch, kind, suite, word, value):
-    space, query = suite_space(suite)
-    cases = sample(space, 14_000 if suite == "disco-names" else 3000)
+    space, query = small_suite_space(suite)
+    cases = sample(space, 3000)
     affected = [i for i, text in enumerate(space.sentences(cases)) if word.strip() in " ".join(text)]
     cases = np.concatenate([cases[affected[:5]], np.delete(cases, affected)[:50]])
     monkeypatch.setattr(engine, "scored_units", lambda *_: np.unique(cases // space.cases_per_unit))
@@ -520,7 +529,7 @@ def test_the_order_does_not_depend_on_the_model(tiny_model):
     ("kind", "suite"), [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation")]
 )
 def test_a_limit_is_a_prefix_of_the_order(tiny_model, kind, suite):
-    space, query = suite_space(suite)
+    space, query = small_suite_space(suite)
     few, _ = run(space, query, tiny_model(kind), limit=100)
     more, _ = run(space, query, tiny_model(kind), limit=400)
     n = max(1, 100 // space.cases_per_unit)
@@ -596,15 +605,6 @@ def small_windows(monkeypatch):
     """Windows of a few units, each kept at once, so that small runs show what large ones do."""
     monkeypatch.setattr(engine, "WINDOW", 56)
     monkeypatch.setattr(engine, "_KEEP_EVERY", -1.0)
-
-
-@cache
-def small_disco():
-    """disco-names with every 16th name."""
-    space, query = suite_space("disco-names")
-    words = space.words["person"][::16]
-    axes = (Axis.whole("person", len(words)), space.axes[1])
-    return replace(space, words={"person": words}, axes=axes), query
 
 
 def disco(model, **settings):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, suite_space
+from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, small_disco, small_suite_space
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.scoring import network as networks
@@ -181,7 +181,7 @@ def test_an_interrupt_ends_the_workers_after_their_batch(three_threads, monkeypa
     ("kind", "name"), [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation")]
 )
 def test_scores_are_those_of_one_thread_and_the_same_bits_each_time(tiny_model, kind, name):
-    space, query = suite_space(name)
+    space, query = small_suite_space(name)
     cases = np.random.default_rng(1).integers(space.n_cases, size=300)
     before, scores = torch.get_num_threads(), []
     try:
@@ -203,7 +203,7 @@ def test_scores_are_computed_by_workers(tiny_model, three_threads, monkeypatch):
         return reading(*args)
 
     monkeypatch.setattr(networks, "reading", noted)
-    space, query = suite_space("disco-names")
+    space, query = small_disco()
     make_scorer(space, query, tiny_model("bert"), None).score(np.arange(300))
     assert workers == {"MainThread", "batches"}  # the trial of the shorter pass, and the batches
 

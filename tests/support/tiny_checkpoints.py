@@ -5,6 +5,7 @@ other ones. ``python -m tests.support.tiny_checkpoints`` trains them anew.
 """
 
 import json
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.suites.family import Context, resolve_options
+from pytest_genderbias.suites.space import Axis
 
 BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROBERTA_SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -31,6 +33,22 @@ def suite_space(name, **options):
     context = Context("causal-lm" if "verbaliser" in options else "any")
     question = suite.family.questions(suite.body, chosen, context)["cases"]
     return question.cases, question.query
+
+
+@cache
+def small_disco():
+    """Return the space of disco-names with every 16th name, and its query; they must not be changed."""
+    space, query = suite_space("disco-names")
+    words = space.words["person"][::16]
+    axes = (Axis.whole("person", len(words)), space.axes[1])
+    return replace(space, words={"person": words}, axes=axes), query
+
+
+def small_suite_space(name):
+    """Return what :func:`suite_space` does, of disco-names with fewer names: to lay out a thousand takes longer than to
+    score some cases.
+    """
+    return small_disco() if name == "disco-names" else suite_space(name)
 
 
 @cache
