@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.tiny_checkpoints import save_checkpoint, suite_space
+from support.tiny_checkpoints import save_checkpoint, small_nli
 
 from pytest_genderbias import load_model
 from pytest_genderbias.engines import ray_cluster, ray_executor, served, vllm_engine
@@ -189,7 +189,7 @@ class _Answer:
 @pytest.mark.parametrize(("gpus", "workers"), [(2, None), (1, 1)])
 def test_a_model_on_a_gpu_has_a_worker_for_each_gpu(tiny_model, monkeypatch, gpus, workers):
     """The way of a run on two GPUs, with workers that score on the CPU: only the model says that it is on a GPU."""
-    space, query = suite_space("nli-occupation")
+    space, query = small_nli()
     model = tiny_model("bert-nli")
     on_gpu = replace(model, details={**model.details, "device": "cuda:0"})
     fake = FakeRay(CPU=8.0, GPU=float(gpus))
@@ -224,7 +224,7 @@ def fake_cluster(tiny_model, monkeypatch):
 def test_workers_are_kept_for_the_next_model_on_the_same_kind_of_device(fake_cluster):
     """Those for the other kind end, since they have the CPUs."""
     fake, executor, model, on_gpu = fake_cluster
-    task = Task(*suite_space("nli-occupation"), model)
+    task = Task(*small_nli(), model)
     values = []
     for one in (on_gpu, model, model):
         with executor.open(replace(task, model=one)) as pool:
@@ -248,7 +248,7 @@ def test_the_first_worker_is_waited_for_and_no_longer_than_that(fake_cluster, mo
     monkeypatch.setattr(ray_executor, "time", SimpleNamespace(monotonic=lambda: 3600.0 * hours[0]))
     monkeypatch.setattr(fake, "available_resources", dict, raising=False)
     monkeypatch.setattr(fake, "wait", wait)
-    task = Task(*suite_space("nli-occupation"), model)
+    task = Task(*small_nli(), model)
     with pytest.raises(ExecutorError, match="no worker could begin within 300 seconds"), executor.open(task):
         pass
     assert fake.killed == fake.started and hours == [1]
@@ -256,7 +256,7 @@ def test_the_first_worker_is_waited_for_and_no_longer_than_that(fake_cluster, mo
 
 def test_a_closed_executor_starts_nothing(fake_cluster, monkeypatch):
     fake, executor, model, _ = fake_cluster
-    task = Task(*suite_space("nli-occupation"), model)
+    task = Task(*small_nli(), model)
     with executor.open(task):
         pass
     executor.close()
@@ -276,7 +276,7 @@ def test_workers_that_were_lost_between_two_tasks_are_replaced(tiny_model, monke
     fake = FakeRay(CPU=5.0)
     crew = ray_executor.Crew(fake, 5, 1, False, 300.0)
     wanted = WantedModel.of(tiny_model("bert-nli"))
-    question = ray_executor.pickle.dumps((*suite_space("nli-occupation"), None))
+    question = ray_executor.pickle.dumps((*small_nli(), None))
     lost = SimpleNamespace(remote=lambda *given: _Answer("lost"))
 
     def get(ref, timeout=None):
@@ -301,7 +301,7 @@ def test_workers_that_were_lost_between_two_tasks_are_replaced(tiny_model, monke
 
 
 def test_an_object_in_memory_is_refused_with_what_to_do(tiny_model):
-    space, query = suite_space("nli-occupation")
+    space, query = small_nli()
     model = tiny_model("bert-nli")
     for lost in (replace(model, origin=None), replace(model, fingerprint=None)):
         with (
@@ -325,7 +325,7 @@ def test_heads_are_trained_in_this_process(tiny_model):
 
 
 def test_a_worker_scores_as_this_process_does(tiny_model, checkpoint):
-    space, query = suite_space("nli-occupation")
+    space, query = small_nli()
     model = tiny_model("bert-nli")
     assert model.origin.spec.target == str(checkpoint("bert-nli"))
     worker = RayWorker(1)
@@ -435,5 +435,5 @@ def test_workers_score_for_a_model_that_this_process_has_not_loaded(checkpoint, 
     known = Runner(score=RunSettings(limit=64, cache=tmp_path)).models.model(parse_spec(str(checkpoint("bert-nli"))))
     assert "network" not in vars(known.backend)
     assert isinstance(RayWorker(1).load(WantedModel.of(ray_executor._of_files(known))), Loaded)
-    assert not ray_executor._stays_here(suite_space("nli-occupation")[1], known)
+    assert not ray_executor._stays_here(small_nli()[1], known)
     assert "network" not in vars(known.backend)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.tiny_checkpoints import suite_space
+from support.tiny_checkpoints import small_nli
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
@@ -81,7 +81,7 @@ class Unreliable:
 
 @pytest.fixture
 def nli(tiny_model):
-    return (*suite_space("nli-occupation"), tiny_model("bert-nli"))
+    return (*small_nli(), tiny_model("bert-nli"))
 
 
 def run(nli, executor=None, enough=None, **settings):

@@ -44,6 +44,15 @@ def small_disco():
     return replace(space, words={"person": words}, axes=axes), query
 
 
+@cache
+def small_nli():
+    """Return the space of nli-occupation with 16 words of each kind, and its query; they must not be changed."""
+    space, query = suite_space("nli-occupation")
+    words = {slot: of_slot[:16] for slot, of_slot in space.words.items()}
+    axes = tuple(replace(axis, choices=axis.choices[(axis.choices < 16).all(axis=1)]) for axis in space.axes)
+    return replace(space, words=words, axes=axes), query
+
+
 def small_suite_space(name):
     """Return what :func:`suite_space` does, of disco-names with fewer names: to lay out a thousand takes longer than to
     score some cases.
