@@ -57,8 +57,8 @@ def test_an_honest_server_in_bfloat16_is_not_refused(pieces):
     """Its values move by some hundredths with the batch and the length."""
     network, words = copy.deepcopy(pieces[0]).bfloat16(), pieces[1]
     with CompletionServer(network, words) as server:
-        found = measured(server, limit=32)
-    expected = measure(model=wrap_network(*pieces, "candidate"), **MEASURED | {"limit": 32})
+        found = measured(server, limit=16)
+    expected = measure(model=wrap_network(*pieces, "candidate"), **MEASURED | {"limit": 16})
     assert found.value == pytest.approx(expected.value, abs=0.05)
 
 
@@ -93,7 +93,7 @@ def test_a_server_that_becomes_dishonest_is_found(pieces, memo, lies):
 def test_a_change_between_two_measurements_is_found_by_rows_of_the_first(pieces, memo):
     with CompletionServer(*pieces, lie="for-a-while", memo=memo) as server:
         model = load_model(f"candidate={server.url}#{server.model}", tokenizer=server.tokenizer)
-        assert measure(model=model, **MEASURED).value is not None
+        assert measure(model=model, **MEASURED | {"limit": 16}).value is not None
         model.backend.confirm_unchanged("candidate")
         server.memory["lies"] = range(server.memory["asked"] + 4, 10**9)  # after the three known texts
         with pytest.raises(
