@@ -564,7 +564,7 @@ def test_the_fixture_is_judged_like_the_file(project: pytest.Pytester) -> None:
             assert_reduced(run, "lm-occupation", by=0.3, budget={"perplexity": 0.05})
         """.replace("LOG", str(project.path / "log"))
     )
-    result = project.runpytest(MODEL)
+    result = project.runpytest(MODEL, "--bias-limit=1184")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -588,7 +588,7 @@ def test_what_starts_from_nothing_asks_for_no_model(project: pytest.Pytester) ->
         "mitigate:\n  - {method: marked, recipe: {name: stub, log: LOG}, from_nothing: true, seeds: 1, reduces:"
         " [{suite: lm-occupation, by: 0.3}]}\n",
     )
-    result = project.runpytest("-v")
+    result = project.runpytest("-v", "--bias-limit=592")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
