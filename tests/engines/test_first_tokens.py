@@ -318,7 +318,7 @@ def test_a_measurement_in_text_is_not_compared_with_one_by_first_tokens(tmp_path
         for samples in (None, 1):
             model = load_model(server.spec, samples=samples)
             plan = plan_measurement(load_suite("decisions"), "product", model.role)
-            settings = ScoreSettings(8, cache=None)
+            settings = ScoreSettings(2, cache=None)
             found.append(summarised(ask(plan, model, settings), settings))
     first, text = found
     assert different(first, "mass", json.loads(json.dumps(text.signature)))[-1] == (

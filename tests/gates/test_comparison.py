@@ -165,7 +165,7 @@ def test_one_model_under_two_names_is_the_same() -> None:
 
 def test_restarts_are_compared_with_restarts() -> None:
     a, b = (
-        combine_restarts([classified(name, seed, 0.01 * seed + shift) for seed in range(5)], range(5))
+        combine_restarts([classified(name, seed, 0.01 * seed + shift, limit=250) for seed in range(5)], range(5))
         for name, shift in (("a", 0.0), ("b", 0.2))
     )
     [row] = main_of(compare_models(sent(a, b), ["a", "b"])[0])
@@ -297,7 +297,7 @@ class Filler:
 def test_fills_line_up_by_their_text() -> None:
     words = ["dance", "fight", "read", "eat", "sing", "play", "run"]
     a, b = (
-        replace(measure("disco-terms", Filler(vocabulary, 1, lean), cache=None, repeats=5, limit=600), model=name)
+        replace(measure("disco-terms", Filler(vocabulary, 1, lean), cache=None, repeats=5, limit=280), model=name)
         for name, vocabulary, lean in (("a", words, 0.0), ("b", [*words[::-1], "cry"], 2.0))
     )
     rows, left_out = compare_models(sent(a, b), ["a", "b"])
