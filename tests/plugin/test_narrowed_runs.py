@@ -55,9 +55,9 @@ def stored(project: pytest.Pytester) -> pytest.Pytester:
     [
         ("--maxfail=1",),
         ("--deselect=test_it.py::test_third", "--deselect=g.bias.yaml::threshold_0.7.threshold_0.7.baseline:m"),
-        ("-k", "not third and not 0.7"),
+        pytest.param(("-k", "not third and not 0.7"), marks=pytest.mark.slow),  # told as --deselect tells it
         ("--ignore=g.bias.yaml",),
-        ("--ff", "-x"),
+        pytest.param(("--ff", "-x"), marks=pytest.mark.slow),  # stops as --maxfail=1 does
         ("--sw",),
         ("-p", "no:cacheprovider", "test_it.py"),
     ],
