@@ -39,9 +39,9 @@ import yaml
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.regression import Pair, straight_distance
 from pytest_genderbias.gates.sensitivity import retraining_of, seen_by
-from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items, with_retraining
+from pytest_genderbias.statistics.right_answers import why_less_able
 
 TRAININGS = 30
 LEVEL = 0.975  #: of each of the paired bounds

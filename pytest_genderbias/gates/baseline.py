@@ -53,10 +53,10 @@ from pytest_genderbias.gates.verdicts import (
     passes,
     with_note,
 )
-from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_npz
 from pytest_genderbias.models.predictions import same_ids
+from pytest_genderbias.statistics.right_answers import why_less_able
 from pytest_genderbias.text.printable import apart, close_names, format_number
 
 #: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.

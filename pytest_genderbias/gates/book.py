@@ -22,10 +22,10 @@ from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.book_places import MOST_BYTES, Place, UrlPath, content_of, read_place, short_digest
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, StoredItems, load_checked, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Seen
-from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.text.plain_files import as_text, open_regular, parse_json, read_whole, reason
 from pytest_genderbias.text.schema import Count, NotNegative, Rule, read_value
 

@@ -29,10 +29,10 @@ from pytest_genderbias.gates.policy import Margin, read_margin, read_margin_of_s
 from pytest_genderbias.gates.regression import Pair, Reference, find_regression
 from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, LESS_ABLE, LEVEL, NOT_COMPARABLE, ONE_SIDED, Correction
-from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import FloatArray, holm, t_quantile
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
+from pytest_genderbias.statistics.right_answers import why_less_able
 
 SAME, WITHOUT_VALUE = "the same", "no value"  #: in the place of the better model
 

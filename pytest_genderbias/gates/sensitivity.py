@@ -23,10 +23,9 @@ from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.judgement import Seen
 from pytest_genderbias.gates.policy import WITHOUT, Margin
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, ONE_SIDED, Correction
-from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import EARLIER, restarts_of, sums_of_restarts
-from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER
+from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER, role_of_tasks
 from pytest_genderbias.statistics.inference.detectable import (
     red_from,
     restarts_like,
@@ -363,7 +362,7 @@ def kind_of(measurement: Measurement) -> str:
     kind by the architecture, else the only kind whose table has the main statistic, else the kind that the suite's
     family is made for.
     """
-    if role := role_of_abilities(measurement.abilities):
+    if role := role_of_tasks({ability.name for ability in measurement.abilities}):
         return role
     of_suite = {table.kind for table in _tables() if measurement.suite in table.suites}
     of_main = {table.kind for table in _tables() if any(measurement.main in rows for rows in table.suites.values())}

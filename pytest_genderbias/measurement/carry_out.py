@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from pytest_genderbias.errors import BiasWarning, SettingError, UndefinedError
-from pytest_genderbias.measurement.ability import TASK, Ability
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.models.behaviour import ANY_ROWS, REASONS
@@ -32,6 +31,7 @@ from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval, Null, summarise_null
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import CANNOT, signed_options
 from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies, PairProbabilities, Replies
@@ -173,8 +173,8 @@ def _competence(suite: Suite, summary: Summary, signature: Mapping[str, Any]) ->
     if known is None:
         return ()
     asked = hashlib.sha256(json.dumps([signature["digest"], signature["data"]], sort_keys=True).encode()).hexdigest()
-    found = Ability(TASK, known.what, known.value, known.low, known.high, known.chance, known.n, digest=asked)
-    if known.low > known.chance:
+    found = replace(known, digest=asked)
+    if found.low > found.chance:
         return (found,)
     return (replace(found, unable=f"{CANNOT}: {found.describe()}; its lower bound should be above guessing"),)
 

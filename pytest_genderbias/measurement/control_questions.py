@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.measurement.ability import TASKS_BY_ROLE, Ability
 from pytest_genderbias.measurement.ability_setting import AbilitySetting
 from pytest_genderbias.measurement.carry_out import Asked
 from pytest_genderbias.measurement.measurement import Measurement
@@ -21,11 +20,12 @@ from pytest_genderbias.models.roles import (
     MASKED_LM,
     NLI_CLASSIFIER,
     SENTENCE_ENCODER,
+    TASKS_BY_ROLE,
     TEXT,
     TEXT_CLASSIFIER,
 )
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.statistics.right_answers import mean_recall, share_bounds
+from pytest_genderbias.statistics.right_answers import Ability, mean_recall, share_bounds
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.controls import Controls, packaged_controls, read_controls
 from pytest_genderbias.suites.family import CANNOT

@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.plain_data import (
     Arrays,
     as_plain,
@@ -25,6 +24,7 @@ from pytest_genderbias.measurement.plain_data import (
 )
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, SumsByStatistic
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Example, Examples, Record

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.measurement.ability import over_restarts
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import Arrays, Entry, FloatArray, ItemSums, SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import is_crossed
+from pytest_genderbias.statistics.right_answers import over_restarts
 from pytest_genderbias.suites.summary import Record
 
 #: Prefix of the arrays that hold the values of a statistic by restart; of the sums of a restart, ``restart.2.NAME`` of

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.folders import default_cache
-from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.ability_setting import read_ability
 from pytest_genderbias.measurement.carry_out import Until, ask, summarised
 from pytest_genderbias.measurement.control_questions import abilities_of_role, judge
@@ -28,6 +27,7 @@ from pytest_genderbias.models.spec import CHAT, ModelSpec, parse_spec, path_spec
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.executor import Executor
 from pytest_genderbias.scoring.scorer import Progress
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.suite import Suite, load_suite
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ happens to load."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_genderbias.text.normal_form import normal_form
@@ -120,3 +120,26 @@ def classifier_role(labels: Sequence[str]) -> Role:
     return Role(
         TEXT_CLASSIFIER, f"a text classifier with the labels {shown}", tuple(str(label).strip() for label in labels)
     )
+
+
+#: Kinds of control items by role: what every suite needs, and what suites on gendered words need besides.
+TASKS_BY_ROLE: Mapping[str, tuple[str, str]] = {
+    CAUSAL_LM: ("word-order", "gender"),
+    MASKED_LM: ("masked-words", "gender"),
+    NLI_CLASSIFIER: ("inference", "gender-inference"),
+    VECTORS: ("related-words", "gender-words"),
+    ENCODER: ("related-words", "gender-words"),
+    SENTENCE_ENCODER: ("paraphrases", "gender-words"),
+    PAIR_REGRESSOR: ("paraphrases", "gender-words"),
+    COREFERENCE_SCORER: ("antecedents", ""),
+}
+
+
+def role_of_tasks(asked: Collection[str]) -> str:
+    """Return the kind of model that is asked some kinds of control items; an empty text if none is, or several are.
+
+    >>> role_of_tasks(["masked-words", "gender"])
+    'masked-lm'
+    """
+    roles = [role for role, (task, _) in TASKS_BY_ROLE.items() if task in asked]
+    return roles[0] if len(roles) == 1 else ""

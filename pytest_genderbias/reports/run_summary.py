@@ -33,7 +33,6 @@ from pytest_genderbias.gates.verdicts import (
     in_lines,
     with_note,
 )
-from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import (
     CONTROL,
@@ -48,6 +47,7 @@ from pytest_genderbias.reports.fields import (
     largest,
 )
 from pytest_genderbias.reports.run_tables import baseline_history, run_tables
+from pytest_genderbias.statistics.right_answers import TASK
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.text.columns import (
     aligned,

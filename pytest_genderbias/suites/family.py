@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pytest_genderbias.datasets.folder import DataFolder
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.about import SuiteAbout, read_about
 from pytest_genderbias.suites.ask import Asking
 from pytest_genderbias.suites.cases import Answers, Question
@@ -181,22 +182,6 @@ class Context:
     ask: Asking = field(default_factory=Asking)
 
 
-@dataclass(frozen=True)
-class Competence:
-    """How often a model is right in what a suite itself asks, where a right answer is known.
-
-    ``value`` with its 95 % bounds, from 0 to 1; ``chance``: that of a model that guesses, which the lower bound should
-    exceed; ``n`` items; ``what`` they are, in the plural.
-    """
-
-    what: str
-    value: float
-    low: float
-    high: float
-    chance: float
-    n: int
-
-
 class Family(ABC, Generic[BodyT]):
     """A family of suites: how its files are read, which cases they make, what is asked, and how answers are summarised.
 
@@ -277,9 +262,9 @@ class Family(ABC, Generic[BodyT]):
         """
         return False
 
-    def competence(self, summary: Summary) -> Competence | None:
-        """Return how often the model is right in what the suite itself asks; ``None`` where no answer is right or
-        wrong.
+    def competence(self, summary: Summary) -> Ability | None:
+        """Return how often the model is right in what the suite itself asks, where a right answer is known; ``None``
+        where no answer is right or wrong.
         """
         return None
 

@@ -16,10 +16,10 @@ from pytest_genderbias.errors import DataFileError, GateFailure, SettingError
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_REASON, NOT_ABLE, STORED
-from pytest_genderbias.measurement.ability import Ability, over_restarts, why_less_able
 from pytest_genderbias.measurement.control_questions import ability_of
 from pytest_genderbias.models.roles import ENCODER, Role, classifier_role
 from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.statistics.right_answers import Ability, over_restarts, why_less_able
 from pytest_genderbias.suites.controls import packaged_controls, read_controls
 from pytest_genderbias.text import packaged
 

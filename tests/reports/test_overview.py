@@ -10,12 +10,12 @@ import pytest
 
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Seen, SinceAnchor
 from pytest_genderbias.gates.verdicts import Paragraph
-from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import chance_of
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.run_summary import overview, summary_lines
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.columns import columns_of, in_brief, rows_or_blocks
 

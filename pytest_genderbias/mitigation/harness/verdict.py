@@ -38,7 +38,6 @@ from pytest_genderbias.gates.verdicts import (
     Paragraph,
     shortened,
 )
-from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import combine_restarts
@@ -49,6 +48,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, restart_i
 from pytest_genderbias.statistics.inference.item_sums import log_sums, without_number
 from pytest_genderbias.statistics.inference.paired import Difference, Distance, items_to_decide
 from pytest_genderbias.statistics.inference.reduction import Reduction, SideValues
+from pytest_genderbias.statistics.right_answers import why_less_able
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import THREE_DIGITS, approximate, format_bounds, format_number, format_share

@@ -18,11 +18,12 @@ from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
 from pytest_genderbias.statistics.preference import flipped_means
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, NEEDS, STORED, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared import asking
-from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
+from pytest_genderbias.suites.family import CANNOT, Context, Family, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, records_by
 from pytest_genderbias.text.plain_files import expand
@@ -152,7 +153,7 @@ class Bbq(Family[Path | None]):
         """Return what a question with lettered options needs."""
         return (*LETTERED, "unknown")
 
-    def competence(self, summary: Summary) -> Competence | None:
+    def competence(self, summary: Summary) -> Ability | None:
         """Return the share of disambiguated contexts that the model gets right."""
         n = int((summary.items["ambiguous"] == 0).sum())
         return asking.competence_of(self, summary, "accuracy_disambiguated", _CHANCE, "disambiguated contexts", n)

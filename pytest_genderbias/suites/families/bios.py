@@ -26,7 +26,7 @@ from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, gaps_and
 from pytest_genderbias.statistics.group_gaps import Rate
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.right_answers import mean_recall
+from pytest_genderbias.statistics.right_answers import TASK, Ability, mean_recall
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, take_arrays
 from pytest_genderbias.suites.families.shared import group_distances
 from pytest_genderbias.suites.families.shared.persons import (
@@ -42,7 +42,7 @@ from pytest_genderbias.suites.families.shared.persons import (
     some_of,
     stored_persons,
 )
-from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, flag, one_of, table, text
+from pytest_genderbias.suites.family import Context, DataFamily, Option, flag, one_of, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
 from pytest_genderbias.suites.statistic import (
     EXCESS_SHARE,
@@ -220,14 +220,14 @@ class Bios(DataFamily):
         ),
     }
 
-    def competence(self, summary: Summary) -> Competence | None:
+    def competence(self, summary: Summary) -> Ability | None:
         """Return the balanced accuracy: the mean recall over classes, both groups together."""
         rate = list(summary.items["rate"]).index("tpr")
         right, n = (summary.items[name][rate].sum(axis=0) for name in ("hits", "trials"))
         if not n.any():
             return None
         value, low, high = mean_recall(right, n)
-        return Competence("classes, by their mean recall,", value, low, high, 1 / int((n > 0).sum()), int(n.sum()))
+        return Ability(TASK, "classes, by their mean recall,", value, low, high, 1 / int((n > 0).sum()), int(n.sum()))
 
     def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the class of every text, or for all stored predictions."""

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import DataFileError, UndefinedError, UnknownNameError
 from pytest_genderbias.statistics import multiple_choice
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, NEEDS
 from pytest_genderbias.suites.cases import Answer, Answers, Question, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared import asking
-from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of, text, whole
+from pytest_genderbias.suites.family import Context, Family, Option, one_of, text, whole
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap, Text, take
@@ -155,7 +156,7 @@ class ChatIat(Family[ChatIatBody]):
         """Return what a question about a word needs."""
         return (*LETTERED, "association")
 
-    def competence(self, summary: Summary) -> Competence | None:
+    def competence(self, summary: Summary) -> Ability | None:
         """Return the share of controls that the model gets right."""
         return asking.competence_of(self, summary, "accuracy", _CHANCE, "controls")
 

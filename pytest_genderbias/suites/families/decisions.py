@@ -17,11 +17,12 @@ from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics import decision_differences
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import TIE
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, Asking, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Question, TextCases, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
+from pytest_genderbias.suites.family import Context, Family, Option, one_of
 from pytest_genderbias.suites.query import AddedTokens
 from pytest_genderbias.suites.space import LabelledTemplate, SlotWords, read_groups, read_labelled_templates, read_slot
 from pytest_genderbias.suites.statistic import (
@@ -202,7 +203,7 @@ class Decisions(Family[DecisionsBody]):
         """Return what a decision needs; controls beside a file are about anybody."""
         return ("line", "or", "case", *_RIGHT, *(("anybody",) if body.filled else ()))
 
-    def competence(self, summary: Summary) -> Competence | None:
+    def competence(self, summary: Summary) -> Ability | None:
         """Return the share of pairs of controls that the model gets right."""
         return asking.competence_of(self, summary, "accuracy", _CHANCE, _PAIRS)
 

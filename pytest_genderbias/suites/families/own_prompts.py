@@ -19,12 +19,13 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
 from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_rows
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, REPLIES, Asking, check_asking, is_english, read_asking
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.families.generation import words_of
 from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of, share
+from pytest_genderbias.suites.family import CANNOT, Context, Family, Option, one_of, share
 from pytest_genderbias.suites.space import LabelledTemplate, read_groups, read_labelled_templates, read_slot
 from pytest_genderbias.suites.statistic import (
     SHARE,
@@ -287,7 +288,7 @@ class Paired(Family[PairedBody]):
                     shuffled[difference] = differences
         return shuffled
 
-    def competence(self, summary: Summary) -> Competence | None:
+    def competence(self, summary: Summary) -> Ability | None:
         """Return the share of controls that are answered right; ``None`` without controls."""
         if "chance" not in summary.items:
             return None

@@ -22,11 +22,12 @@ from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.distances import MEASURES, DistanceFigure
 from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
 from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, take_arrays
 from pytest_genderbias.suites.families.shared import asked_pronouns, asking, group_distances
-from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
+from pytest_genderbias.suites.family import Context, Family, Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores
 from pytest_genderbias.suites.space import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import (
@@ -590,7 +591,7 @@ class WinobiasChat(Winobias):
     }
     options: ClassVar[Mapping[str, Option]] = {**GAP_OPTIONS, **asking.FLOOR}
 
-    def competence(self, summary: Summary) -> Competence | None:
+    def competence(self, summary: Summary) -> Ability | None:
         """Return the share of sentences that the model gets right."""
         return asking.competence_of(self, summary, "accuracy", _CHANCE, "sentences", 2 * len(summary.items["right"]))
 

@@ -20,12 +20,13 @@ from pytest_genderbias.statistics.coreference_scores import LINKS_NOTHING
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope_of_sums
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Items, Question, take_arrays
 from pytest_genderbias.suites.families.shared import asked_pronouns, asking
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
-from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, one_of
+from pytest_genderbias.suites.family import Context, DataFamily, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, rows_of
 
@@ -342,7 +343,7 @@ class WinogenderChat(Winogender):
         **asking.FLOOR,
     }
 
-    def competence(self, summary: Summary) -> Competence | None:
+    def competence(self, summary: Summary) -> Ability | None:
         """Return the share of sentences that the model gets right."""
         n = int(summary.items["sentences"].sum())
         return asking.competence_of(self, summary, "accuracy", _CHANCE, "sentences with she or he", n)

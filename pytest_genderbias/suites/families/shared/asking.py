@@ -27,9 +27,10 @@ from pytest_genderbias.statistics.inference import intervals
 from pytest_genderbias.statistics.inference.item_bounds import kish_number
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
+from pytest_genderbias.statistics.right_answers import TASK, Ability
 from pytest_genderbias.suites.ask import REPLIES, STORED, Asking
 from pytest_genderbias.suites.cases import Answer, Facts, Items, Question, TextCases, refuse_unable, take_arrays
-from pytest_genderbias.suites.family import CANNOT, AnyFamily, Competence, Context, Option, share
+from pytest_genderbias.suites.family import CANNOT, AnyFamily, Context, Option, share
 from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options, Scale
 from pytest_genderbias.suites.summary import Examples, Summary, examples_of
@@ -430,7 +431,7 @@ def take_task(figures: Summary, names: Sequence[str], options: Options, items: A
 
 def competence_of(
     family: AnyFamily, summary: Summary, name: str, chance: float, what: str, n: int | None = None
-) -> Competence | None:
+) -> Ability | None:
     """Return how often a model is right, from the statistic that says so; ``None`` where it has no value.
 
     Where the statistic has no interval, since all clusters are right in the same share, the bounds are those of a
@@ -441,7 +442,7 @@ def competence_of(
         around = accuracy_interval(family.statistics[name].item_sums({}, summary.items))
     if value is None or around is None:
         return None
-    return Competence(what, value, around.low, around.high, chance, around.items if n is None else n)
+    return Ability(TASK, what, value, around.low, around.high, chance, around.items if n is None else n)
 
 
 def needing_the_task(statistics: Mapping[str, FamilyStatistic]) -> dict[str, FamilyStatistic]:
