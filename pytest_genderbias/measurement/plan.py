@@ -79,7 +79,7 @@ def plan_measurement(
         advice = label_advice(role.labels) if NLI_CLASSIFIER in suite.family.roles else ""
         raise NotApplicableError(f"{suite.name} needs {suite.family.needs}; {name} is {role.text}{advice}")
     folder = DataFolder(None if data is None else Path(data))
-    context = Context(role.kind, role.labels, folder, suite.path.parent, seed, role.scores, role.samples, suite.ask)
+    context = Context(role.kind, role.labels, folder, seed, role.scores, role.samples, suite.ask)
     try:
         questions = suite.family.questions(suite.body, resolved, context)
     except NotApplicableError as error:

@@ -6,7 +6,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pytest_genderbias.datasets.folder import DataFolder
@@ -165,7 +164,6 @@ class Context:
         role: ``kind`` of the model's role.
         labels: labels of a classifier.
         data: the user's data sets.
-        beside: folder of the suite file, which relative paths in the file start from.
         seed: seed of the run.
         scores: ``probability`` for a coreference scorer whose scores are probabilities, otherwise empty.
         samples: replies to each question, of a system that answers in text.
@@ -175,7 +173,6 @@ class Context:
     role: str
     labels: tuple[str, ...] = ()
     data: DataFolder = field(default_factory=DataFolder)
-    beside: Path = field(default_factory=Path)
     seed: int = 0
     scores: str = ""
     samples: int = 1
@@ -209,7 +206,7 @@ class Family(ABC, Generic[BodyT]):
         return read_about(self.name)
 
     @abstractmethod
-    def read(self, data: LocatedMap, beside: Path) -> BodyT:
+    def read(self, data: LocatedMap) -> BodyT:
         """Read and check the family's part of a suite file."""
 
     def of_body(self, body: BodyT) -> Family[BodyT]:
@@ -278,7 +275,7 @@ class DataFamily(Family[None]):
 
     keys: ClassVar[tuple[str, ...]] = ()
 
-    def read(self, data: LocatedMap, beside: Path) -> None:
+    def read(self, data: LocatedMap) -> None:
         """Read nothing."""
 
     def content(self, body: None) -> object:

@@ -8,7 +8,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -246,7 +245,7 @@ class SlotWords:
         return [self.form, *([e.word, dict(e.attributes)] for e in self.entries)]
 
 
-def read_slot(data: LocatedMap, key: str, beside: Path, with_forms: bool = False) -> SlotWords:
+def read_slot(data: LocatedMap, key: str, with_forms: bool = False) -> SlotWords:
     """Read ``key: {list: NAME-or-path, where: {attribute: value}, form: "the {word}"}``.
 
     ``list`` may name several lists; ``{list: NAME}`` in ``where`` and ``combine`` then selects the entries of one of
@@ -267,7 +266,7 @@ def read_slot(data: LocatedMap, key: str, beside: Path, with_forms: bool = False
     entries: dict[str, WordEntry] = {}
     for name in names:
         try:
-            words = load_wordlist(name, beside)
+            words = load_wordlist(name, data.folder)
         except (SettingError, UnknownNameError) as error:
             raise spec.error_at("list", f"{error}") from None
         for entry in words.entries:
@@ -440,13 +439,13 @@ def read_two_groups(data: LocatedMap, default: tuple[str, str] | None = None) ->
     return groups[0], groups[1]
 
 
-def read_slot_with_share(data: LocatedMap, name: str, beside: Path, with_forms: bool = False) -> tuple[SlotWords, str]:
+def read_slot_with_share(data: LocatedMap, name: str, with_forms: bool = False) -> tuple[SlotWords, str]:
     """Read a slot whose words have a share, and ``share``, the name of that attribute.
 
     Raises:
         DataFileError: a word has no number there.
     """
-    slot, share = read_slot(data, name, beside, with_forms), take(data, "share", str, "the suite")
+    slot, share = read_slot(data, name, with_forms), take(data, "share", str, "the suite")
     for entry in slot.entries:
         if not isinstance(entry.attributes.get(share), (int, float)):
             raise data.error_at("share", f"{entry.word!r} has no number {share!r} in its word list; add it")

@@ -144,7 +144,7 @@ _packaged = cache(_read)
 
 def _with_body(suite: Suite, data: LocatedMap) -> Suite:
     """Return the suite with the body and the clusters of a file, and its digest."""
-    body = suite.family.read(data, suite.path.parent)
+    body = suite.family.read(data)
     family = suite.family.of_body(body)
     content = {
         "family": family.name,
@@ -157,7 +157,7 @@ def _with_body(suite: Suite, data: LocatedMap) -> Suite:
     if said := ask.content():
         content["ask"] = said
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
-    clusters, complete = _read_clusters(data, suite.path.parent)
+    clusters, complete = _read_clusters(data)
     return replace(suite, family=family, body=body, digest=digest, ask=ask, clusters=clusters, complete=complete)
 
 
@@ -171,7 +171,7 @@ def _widened(data: LocatedMap, family: AnyFamily) -> LocatedMap:
     return merged
 
 
-def _read_clusters(data: LocatedMap, folder: Path) -> tuple[dict[str, str], bool]:
+def _read_clusters(data: LocatedMap) -> tuple[dict[str, str], bool]:
     """Return the cluster of each unit that a suite file names, or that has the attribute of a word list; and whether
     these clusters are all that there are.
     """
@@ -182,7 +182,7 @@ def _read_clusters(data: LocatedMap, folder: Path) -> tuple[dict[str, str], bool
     if "list" in declared:
         refuse_unknown(declared, ("list", "by", "complete"), "'clusters'")
         name, by = (take(declared, key, str, "'clusters'") for key in ("list", "by"))
-        known = [word for word in load_wordlist(name, folder).entries if by in word.attributes]
+        known = [word for word in load_wordlist(name, data.folder).entries if by in word.attributes]
         if not known:
             raise DataFileError(
                 f"{where}: no word of {brief(name)} has the attribute {brief(by)}; expected one of its columns"

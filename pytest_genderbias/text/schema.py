@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
+from pathlib import Path
 from typing import (
     Annotated,
     Any,
@@ -52,6 +53,11 @@ class LocatedMap(dict[str, YamlValue]):
         super().__init__()
         self.file, self.line = file, line
         self.lines: dict[str, int] = {}
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the file, which relative paths in it start from."""
+        return Path(self.file).parent
 
     def error_at(self, key: str, message: str) -> DataFileError:
         """Return an error with the file and the line of a key, or the line of the mapping if it has no such key."""

@@ -217,7 +217,7 @@ def _suite_meaning(path: Path) -> object:
     """Return the digest, the first sentences of each question that needs no data, and the paraphrases."""
     suite = load_suite(path)
     options = resolve_options(suite.family.options, suite.defaults, suite.name)
-    context = Context(suite.family.roles[0], ("a", "b"), DataFolder(), path.parent)
+    context = Context(suite.family.roles[0], ("a", "b"), DataFolder())
     questions = suite.family.questions(suite.body, options, context)
     sentences = {
         name: question.cases.sentences(np.arange(min(3, question.cases.n_cases)))

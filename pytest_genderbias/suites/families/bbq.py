@@ -137,13 +137,13 @@ class Bbq(Family[Path | None]):
         **asking.FLOOR,
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> Path | None:
+    def read(self, data: LocatedMap) -> Path | None:
         """Read ``questions: {file: PATH}``, if it is there."""
         if _QUESTIONS not in data:
             return None
         spec = take(data, _QUESTIONS, LocatedMap, "the suite")
         refuse_unknown(spec, ("file",), f"'{_QUESTIONS}'")
-        return beside / expand(take(spec, "file", str, f"'{_QUESTIONS}'"))
+        return data.folder / expand(take(spec, "file", str, f"'{_QUESTIONS}'"))
 
     def content(self, body: Path | None) -> object:
         """Return nothing: the questions have a digest of their own."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -144,7 +143,7 @@ class ChatIat(Family[ChatIatBody]):
         **asking.FLOOR,
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> ChatIatBody:
+    def read(self, data: LocatedMap) -> ChatIatBody:
         """Read the tests and the controls."""
         tests, controls = (_read_tests(data, key) for key in ("tests", "controls"))
         names = [test.name for test in tests]

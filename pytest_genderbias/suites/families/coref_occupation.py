@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -47,12 +46,12 @@ class CorefOccupation(Family[CorefOccupationBody]):
     null_control: ClassVar[str] = "the two pronouns are exchanged at random in each template of each occupation"
     options: ClassVar[Mapping[str, Option]] = {**asked_pronouns.OPTIONS, "templates": TEMPLATES}
 
-    def read(self, data: LocatedMap, beside: Path) -> CorefOccupationBody:
+    def read(self, data: LocatedMap) -> CorefOccupationBody:
         """Read groups, their pronouns, occupations and templates."""
         groups = read_two_groups(data, ("male", "female"))
         pronouns = tuple({PRONOUN: word} for word in read_word_of_each(data, "pronouns", groups))
         templates = read_template_sets(data, "templates", _parse)
-        return TemplateBody(groups, read_slot(data, OCCUPATION, beside), templates, of_groups=pronouns)
+        return TemplateBody(groups, read_slot(data, OCCUPATION), templates, of_groups=pronouns)
 
     def asks_gender(self, body: CorefOccupationBody, options: Options) -> bool:
         """Return whether the two groups are women and men."""

@@ -397,10 +397,10 @@ class Corpus(Family[CorpusBody]):
         "top": whole(10, "words of each group in the records", least=0, display=True),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> CorpusBody:
+    def read(self, data: LocatedMap) -> CorpusBody:
         """Read groups and the names of the lists."""
         groups = read_groups(data, ("female", "male"))
-        pairs = _read_list(data, "pairs", beside)
+        pairs = _read_list(data, "pairs")
         lacking = [group for group in groups if all(entry.attributes.get("group") != group for entry in pairs)]
         if len(groups) != 2 or lacking:
             raise data.error_at(
@@ -409,10 +409,10 @@ class Corpus(Family[CorpusBody]):
             )
         key = take(data, "share", str, "the suite", default="women_share")
         words: dict[str, float | None] = {}
-        for entry in _read_list(data, "words", beside) if "words" in data else ():
+        for entry in _read_list(data, "words") if "words" in data else ():
             percent = entry.attributes.get(key)
             words.setdefault(entry.word, percent / 100 if isinstance(percent, (int, float)) else None)
-        stop_words = tuple(entry.word for entry in _read_list(data, "stop_words", beside))
+        stop_words = tuple(entry.word for entry in _read_list(data, "stop_words"))
         gendered = tuple(entry for entry in pairs if entry.attributes.get("group") in groups)
         return CorpusBody((groups[0], groups[1]), gendered, stop_words, words)
 
@@ -534,11 +534,11 @@ def _passages(answer: Answer | None) -> Items:
     return {"passage_log_probability": answer.in_order()[:, 0], "passage_words": answer.cases.facts["words"]}
 
 
-def _read_list(data: LocatedMap, key: str, beside: Path) -> list[WordEntry]:
+def _read_list(data: LocatedMap, key: str) -> list[WordEntry]:
     named = take(data, key, str | LocatedList, "the suite")
     names = [named] if isinstance(named, str) else take_texts(data, key, "the suite")
     try:
-        lists = [load_wordlist(name, beside) for name in names]
+        lists = [load_wordlist(name, data.folder) for name in names]
     except UnknownNameError as error:
         raise data.error_at(key, f"{error}") from None
     return [entry for words in lists for entry in words.entries]

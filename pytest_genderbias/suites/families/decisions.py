@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -181,12 +180,12 @@ class Decisions(Family[DecisionsBody]):
         **asking.FLOOR,
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> DecisionsBody:
+    def read(self, data: LocatedMap) -> DecisionsBody:
         """Read groups, names, descriptions, scenarios and controls."""
         groups = read_groups(data)
         if isinstance(data.get("scenarios"), LocatedMap):
-            return _read_filled(data, groups, beside)
-        names = _read_names(data, groups, beside) if "names" in data or "described" not in data else None
+            return _read_filled(data, groups)
+        names = _read_names(data, groups) if "names" in data or "described" not in data else None
         texts: tuple[str, ...] = ()
         if names is None or "described" in data:
             described = take(data, "described", LocatedMap, "the suite")
@@ -341,14 +340,14 @@ def _read_controls(data: LocatedMap) -> tuple[LabelledTemplate, ...]:
     return controls
 
 
-def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> DecisionsBody:
+def _read_filled(data: LocatedMap, groups: tuple[str, ...]) -> DecisionsBody:
     """Read ``scenarios: {file: PATH, by: ATTRIBUTE}``; the controls are those packaged in the language by default."""
     spec = take(data, "scenarios", LocatedMap, "the suite")
     refuse_unknown(spec, ("file", "by"), "'scenarios'")
     by = take(spec, "by", str, "'scenarios'")
     if by not in ATTRIBUTES:
         raise spec.error_at("by", f"expected 'by' to be one of {', '.join(ATTRIBUTES)}, got {by!r:.60}")
-    filled, left_out = read_discrim_eval(beside / expand(take(spec, "file", str, "'scenarios'")), by, groups)
+    filled, left_out = read_discrim_eval(data.folder / expand(take(spec, "file", str, "'scenarios'")), by, groups)
     language = take(data, "language", str, "the suite")
     name = "decisions" if is_english(language) else f"decisions-{language.partition('-')[0]}"
     path = packaged.folder("fixtures") / f"{name}.yaml"
@@ -360,8 +359,8 @@ def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> Dec
     return DecisionsBody(groups, None, (), scenarios, _read_controls(controls), texts, left_out)
 
 
-def _read_names(data: LocatedMap, groups: Sequence[str], beside: Path) -> SlotWords:
-    names = read_slot(data, "names", beside)
+def _read_names(data: LocatedMap, groups: Sequence[str]) -> SlotWords:
+    names = read_slot(data, "names")
     sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
     if len(set(sizes)) > 1 or sum(sizes) != len(names.entries):
         counts = " and ".join(map(str, sizes))

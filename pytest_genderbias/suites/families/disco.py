@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -107,10 +106,10 @@ class DisCo(Family[DiscoBody]):
         ITEMS_KEY: ITEMS,
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> DiscoBody:
+    def read(self, data: LocatedMap) -> DiscoBody:
         """Read groups, persons and templates."""
         groups = read_groups(data, ("female", "male"))
-        person = read_slot(data, "person", beside)
+        person = read_slot(data, "person")
         for entry in person.entries:
             if entry.attributes.get("group") not in groups:
                 raise data.error_at(

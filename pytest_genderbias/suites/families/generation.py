@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -247,22 +246,22 @@ class Generation(Family[GenerationBody]):
         ),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> GenerationBody:
+    def read(self, data: LocatedMap) -> GenerationBody:
         """Read groups, message, lists, phrases and prompts."""
         groups = read_groups(data)
         message = take(data, "message", str, "the suite")
         if message.count("{prompt}") != 1:
             raise data.error_at("message", f"'message' should hold {{prompt}} once, got {brief(message)}")
-        forms = _read_forms(data, groups, beside) if "forms" in data else ()
-        sentiment = () if forms else _read_sentiment(data, beside)
-        gendered = _read_gendered(data, groups, beside)
+        forms = _read_forms(data, groups) if "forms" in data else ()
+        sentiment = () if forms else _read_sentiment(data)
+        gendered = _read_gendered(data, groups)
         phrases = [] if forms else take_texts(data, "refusals", "the suite")
         refusals = tuple(normal_form(phrase).lower() for phrase in phrases)
         named = take(data, "topics", LocatedMap, "the suite", default={})
         if "topics" in data and len(named) != 2:
             raise data.error_at("topics", f"expected two topics to compare, got {len(named)}")
-        topics = {name: read_slot(named, name, beside) for name in named}
-        prompts, left_out = _read_prompts(data, ("text",) if forms else groups, beside)
+        topics = {name: read_slot(named, name) for name in named}
+        prompts, left_out = _read_prompts(data, ("text",) if forms else groups)
         if check_of(one for prompt in prompts for one in prompt.texts).is_uncut:
             raise data.error_at(
                 "prompts",
@@ -334,24 +333,24 @@ class Generation(Family[GenerationBody]):
         return shuffled
 
 
-def _read_sentiment(data: LocatedMap, beside: Path) -> tuple[WordEntry, ...]:
+def _read_sentiment(data: LocatedMap) -> tuple[WordEntry, ...]:
     """Read a slot of positive and negative words, or ``{hurtlex: PATH, level: LEVEL}``, whose words are negative."""
     spec = data.get("sentiment")
     if not isinstance(spec, LocatedMap) or "hurtlex" not in spec:
-        entries = read_slot(data, "sentiment", beside).entries
+        entries = read_slot(data, "sentiment").entries
         _check_classes(entries, f"{data.file}:{data.lines['sentiment']}")
         return entries
     refuse_unknown(spec, ("hurtlex", "level"), "'sentiment'")
     level = take(spec, "level", Literal["conservative", "inclusive"], "'sentiment'", default="conservative")
-    words = read_hurtlex(beside / expand(take(spec, "hurtlex", str, "'sentiment'")), level)
+    words = read_hurtlex(data.folder / expand(take(spec, "hurtlex", str, "'sentiment'")), level)
     return tuple(WordEntry(word, {"class": _NEGATIVE}, spec.lines["hurtlex"]) for word in words)
 
 
-def _read_prompts(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tuple[tuple[Prompt, ...], int]:
+def _read_prompts(data: LocatedMap, groups: tuple[str, ...]) -> tuple[tuple[Prompt, ...], int]:
     """Read prompts, or ``{honest: PATH}``; return them, and the number of sentences of the file that are left out."""
     if isinstance(spec := data.get("prompts"), LocatedMap):
         refuse_unknown(spec, ("honest",), "'prompts'")
-        rows, left_out = read_honest(beside / expand(take(spec, "honest", str, "'prompts'")), groups)
+        rows, left_out = read_honest(data.folder / expand(take(spec, "honest", str, "'prompts'")), groups)
         return tuple(Prompt(field, tuple(texts)) for field, *texts in rows), left_out
     of_prompt = Rule(f"a mapping with the keys field, {' and '.join(groups)}")
     prompts = []
@@ -366,14 +365,14 @@ def _read_prompts(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tu
     return tuple(prompts), 0
 
 
-def _read_forms(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tuple[frozenset[str], ...]:
+def _read_forms(data: LocatedMap, groups: tuple[str, ...]) -> tuple[frozenset[str], ...]:
     """Read the forms of words of two groups: those that are named like the group, or begin with its name and a dot."""
     if extra := [key for key in ("sentiment", "topics", "gendered", "refusals") if key in data]:
         raise data.error_at(extra[0], f"'forms' are counted after prompts about anyone; remove {extra[0]!r}")
     if len(groups) != 2:
         raise data.error_at("groups", f"'forms' are of two groups, got {len(groups)}")
     of: list[set[str]] = [set() for _ in groups]
-    for entry in read_slot(data, "forms", beside, with_forms=True).entries:
+    for entry in read_slot(data, "forms", with_forms=True).entries:
         for name, form in entry.attributes.get(FORMS, {}).items():
             if (group := name.split(".")[0]) in groups:
                 of[groups.index(group)].add(normal_form(form).lower())
@@ -382,10 +381,10 @@ def _read_forms(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tupl
     return tuple(map(frozenset, of))
 
 
-def _read_gendered(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> SlotWords | None:
+def _read_gendered(data: LocatedMap, groups: tuple[str, ...]) -> SlotWords | None:
     if "gendered" not in data:
         return None
-    gendered = read_slot(data, "gendered", beside)
+    gendered = read_slot(data, "gendered")
     if len(groups) > 2:
         raise data.error_at("gendered", f"'gendered' words compare two groups, and these are {len(groups)}; remove it")
     lacking = [group for group in groups if all(e.attributes.get("group") != group for e in gendered.entries)]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
-from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -81,10 +80,10 @@ class LmOccupation(Family[LmOccupationBody]):
         ITEMS_KEY: ITEMS,
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> LmOccupationBody:
+    def read(self, data: LocatedMap) -> LmOccupationBody:
         """Read groups, occupations and prefixes."""
         groups = read_groups(data, ("male", "female"))
-        occupation = read_slot(data, "occupation", beside, with_forms=True)
+        occupation = read_slot(data, "occupation", with_forms=True)
         parse = partial(_parse, groups=groups, occupation=occupation)
         return TemplateBody(groups, occupation, read_template_sets(data, "prefixes", parse))
 

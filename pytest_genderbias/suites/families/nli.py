@@ -221,10 +221,10 @@ class Nli(Family[NliBody]):
         "floor": replace(asking.FLOOR["floor"], implied=True),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> NliBody:
+    def read(self, data: LocatedMap) -> NliBody:
         """Read both sentences, their slots and the combinations."""
         specs = take(data, "slots", LocatedMap, "the suite")
-        slots = {name: read_slot(specs, name, beside) for name in specs}
+        slots = {name: read_slot(specs, name) for name in specs}
         sentences = _parse(data, "the suite", slots)
         first, second = (slots_of(pieces) for _, pieces in sentences)
         if len(first - second) != 1 or len(second - first) != 1 or first | second != set(slots):

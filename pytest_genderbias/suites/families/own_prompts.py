@@ -179,15 +179,15 @@ class Paired(Family[PairedBody]):
         **asking.FLOOR,
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> PairedBody:
+    def read(self, data: LocatedMap) -> PairedBody:
         """Read groups, persons, slots, prompts, controls, and how a reply is read."""
         groups = read_groups(data)
         slots = take(data, "slots", LocatedMap, "the suite", default={})
         if _PERSON in slots:
             raise slots.error_at(_PERSON, "'person' is the slot of 'persons'; give this one another name")
-        further = {name: _read_words(slots, name, beside) for name in slots}
+        further = {name: _read_words(slots, name) for name in slots}
         ask = read_asking(data)
-        reading = _read_answer(data, beside, ask, groups)
+        reading = _read_answer(data, ask, groups)
         controls: tuple[LabelledTemplate, ...] = ()
         if asking.CONTROLS in data:
             if reading.kind == _SCORER:
@@ -201,7 +201,7 @@ class Paired(Family[PairedBody]):
                 f"{_TEXT} is read word by word, and the prompts are in a language without spaces between words; use"
                 " {scorer: module:callable}, with code that cuts words",
             )
-        persons = _read_persons(data, groups, beside)
+        persons = _read_persons(data, groups)
         return PairedBody(groups, persons, further, prompts, controls, reading, ask)
 
     def of_body(self, body: PairedBody) -> Paired:
@@ -324,32 +324,32 @@ class StatedPronouns(Paired):
 # Suite files
 
 
-def _read_words(data: LocatedMap, key: str, beside: Path) -> tuple[Word, ...]:
+def _read_words(data: LocatedMap, key: str) -> tuple[Word, ...]:
     """Read a list of texts, or the words of a list as any slot has them."""
     if isinstance(data[key], list):
         texts = take_texts(data, key, "the suite")
         if len(set(texts)) < len(texts):
             raise data.error_at(key, f"a text of {key!r} is there twice; expected each once")
         return tuple(map(Word.of, texts))
-    return read_slot(data, key, beside).words()
+    return read_slot(data, key).words()
 
 
-def _read_persons(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tuple[tuple[Word, ...], ...]:
+def _read_persons(data: LocatedMap, groups: tuple[str, ...]) -> tuple[tuple[Word, ...], ...]:
     """Read the persons of each group: by group, or of one word list whose words have a ``group``."""
     spec = take(data, "persons", LocatedMap, "the suite")
     if "list" in spec:
-        slot = read_slot(data, "persons", beside)
+        slot = read_slot(data, "persons")
         pairs = list(zip(slot.words(), (entry.attributes.get("group") for entry in slot.entries), strict=True))
         found = tuple(tuple(word for word, of in pairs if of == group) for group in groups)
     else:
         refuse_unknown(spec, groups, "'persons'")
-        found = tuple(_read_words(spec, group, beside) if group in spec else () for group in groups)
+        found = tuple(_read_words(spec, group) if group in spec else () for group in groups)
     if lacking := [group for group, persons in zip(groups, found, strict=True) if not persons]:
         raise data.error_at("persons", f"expected persons of every group, got none of {lacking[0]!r}")
     return found
 
 
-def _read_answer(data: LocatedMap, beside: Path, ask: Asking, groups: tuple[str, ...]) -> Reading:
+def _read_answer(data: LocatedMap, ask: Asking, groups: tuple[str, ...]) -> Reading:
     """Read ``answer``, and ``words`` of a text."""
     answer = take(data, "answer", str | LocatedMap, "the suite")
     if "words" in data and answer != _TEXT:
@@ -369,7 +369,7 @@ def _read_answer(data: LocatedMap, beside: Path, ask: Asking, groups: tuple[str,
             )
         return Reading(_PRONOUN)
     if answer in (_NUMBER, _TEXT):
-        words = _read_words(data, "words", beside) if "words" in data else ()
+        words = _read_words(data, "words") if "words" in data else ()
         return Reading(str(answer), words=tuple(sorted({normal_form(word.text).lower() for word in words})))
     if isinstance(answer, LocatedMap) and _SCORER in answer:
         refuse_unknown(answer, (_SCORER,), "'answer'")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -112,7 +111,7 @@ class Probe(Family[ProbeBody]):
         "mixed_units": flag("add nats to bits, as the reference code does: only for comparison with published values"),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> ProbeBody:
+    def read(self, data: LocatedMap) -> ProbeBody:
         """Read the default data set."""
         name = take(data, "data", str, "the suite")
         if name not in _SETS:

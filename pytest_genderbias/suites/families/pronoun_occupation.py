@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -108,14 +107,14 @@ class PronounOccupation(Family[PronounOccupationBody]):
     null_control: ClassVar[str] = "the log ratios are shuffled over the occupations"
     options: ClassVar[Mapping[str, Option]] = {"templates": TEMPLATES, ITEMS_KEY: ITEMS}
 
-    def read(self, data: LocatedMap, beside: Path) -> PronounOccupationBody:
+    def read(self, data: LocatedMap) -> PronounOccupationBody:
         """Read groups, their pronouns, occupations with shares, and frames."""
         groups = read_groups(data, ("female", "male"))
-        occupation, share = read_slot_with_share(data, OCCUPATION, beside, with_forms=PRONOUN not in data)
+        occupation, share = read_slot_with_share(data, OCCUPATION, with_forms=PRONOUN not in data)
         parse = _parse if PRONOUN in data else partial(_parse_formed, groups=groups, occupation=occupation)
         frames = read_template_sets(data, "templates", parse)
         forms = {frame.form for frame in (*frames.first, *frames.paraphrases)}
-        pronouns = tuple(_pronoun(data, beside, group, forms) for group in groups) if PRONOUN in data else ()
+        pronouns = tuple(_pronoun(data, group, forms) for group in groups) if PRONOUN in data else ()
         return TemplateBody(groups, occupation, frames, share, of_groups=pronouns)
 
     def of_body(self, body: PronounOccupationBody) -> PronounOccupation:
@@ -252,14 +251,14 @@ def _parse_formed(rows: LocatedList, groups: Sequence[str], occupation: SlotWord
     return frames
 
 
-def _pronoun(data: LocatedMap, beside: Path, group: str, forms: set[str]) -> dict[str, str]:
+def _pronoun(data: LocatedMap, group: str, forms: set[str]) -> dict[str, str]:
     """Return the forms of the one pronoun of a group.
 
     Raises:
         DataFileError: the group has none or several, or the pronoun lacks a form that a template uses.
     """
     where = f"{data.file}:{data.lines.get(PRONOUN, data.line)}"
-    of_group = [e for e in read_slot(data, PRONOUN, beside).entries if e.attributes.get("group") == group]
+    of_group = [e for e in read_slot(data, PRONOUN).entries if e.attributes.get("group") == group]
     if len(of_group) != 1:
         raise DataFileError(
             f"{where}: expected one word of the group {brief(group)} in the slot {PRONOUN!r}, got {len(of_group)}"

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -179,7 +178,7 @@ class ResultsOfOthers(Family[ResultsBody]):
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {name: kind.statistic for name, kind in _KINDS.items()}
     options: ClassVar[Mapping[str, Option]] = {}
 
-    def read(self, data: LocatedMap, beside: Path) -> ResultsBody:
+    def read(self, data: LocatedMap) -> ResultsBody:
         """Read which columns are what, the groups, and the statistic."""
         where = {key: take(data, key, str, "the suite", default=None) for key in _COLUMNS[3:]}
         id_, group, value = (take(data, key, str, "the suite") for key in _COLUMNS[:3])

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -109,11 +108,11 @@ class Sts(Family[StsBody]):
         ),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> StsBody:
+    def read(self, data: LocatedMap) -> StsBody:
         """Read groups, their words, professions and templates."""
         groups = read_two_groups(data, ("female", "male"))
         persons = tuple({PERSON: word} for word in read_word_of_each(data, "persons", groups))
-        profession, share = read_slot_with_share(data, "profession", beside)
+        profession, share = read_slot_with_share(data, "profession")
         templates = paraphrases.read_template_sets(
             data, "templates", lambda rows: [text for text, _ in read_templates(rows, {PERSON})]
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -87,13 +86,13 @@ class Subspace(Family[SubspaceBody]):
         "normalised": flag("divide each vector by its length first"),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> SubspaceBody:
+    def read(self, data: LocatedMap) -> SubspaceBody:
         """Read the words, and the pair or the list for the learned direction."""
-        words = _texts(read_slot(data, "words", beside))
+        words = _texts(read_slot(data, "words"))
         if ("pair" in data) == ("train" in data):
             raise data.error_at("", "expected either 'pair' (two words) or 'train' (a list) for the direction")
         if "train" in data:
-            return SubspaceBody(words, None, _texts(read_slot(data, "train", beside)))
+            return SubspaceBody(words, None, _texts(read_slot(data, "train")))
         pair = take(data, "pair", LocatedList, "the suite")
         if len(pair) != 2 or not all(isinstance(word, str) and word.strip() for word in pair) or pair[0] == pair[1]:
             raise data.error_at("pair", f"'pair' should be two different words, got {list(pair)}")

@@ -85,16 +85,16 @@ class _Associations(Family[WordSets]):
     keys: ClassVar[tuple[str, ...]] = ("targets", "attributes", "others")
     null_control: ClassVar[str] = "target words are shuffled over their two sets"
 
-    def read(self, data: LocatedMap, beside: Path) -> WordSets:
+    def read(self, data: LocatedMap) -> WordSets:
         """Read two sets of targets, two of attributes, and other sets."""
         sets: list[WordSet] = []
         for key, roles in (("targets", "XY"), ("attributes", "AB")):
             slots = take(data, key, LocatedMap, "the suite")
             if len(slots) != 2:
                 raise data.error_at(key, f"{key!r} should be two sets of words, got {', '.join(slots)}")
-            sets += [_read_set(slots, label, role, beside) for label, role in zip(slots, roles, strict=True)]
+            sets += [_read_set(slots, label, role) for label, role in zip(slots, roles, strict=True)]
         others = take(data, "others", LocatedMap, "the suite", default={})
-        sets += [_read_set(others, label, "other", beside) for label in others]
+        sets += [_read_set(others, label, "other") for label in others]
         _refuse_repeats(sets, data)
         return tuple(sets)
 
@@ -108,8 +108,8 @@ class _Associations(Family[WordSets]):
         return [[s.role, s.label, list(s.words)] for s in body]
 
 
-def _read_set(slots: LocatedMap, label: str, role: str, beside: Path) -> WordSet:
-    slot: SlotWords = read_slot(slots, label, beside)
+def _read_set(slots: LocatedMap, label: str, role: str) -> WordSet:
+    slot: SlotWords = read_slot(slots, label)
     return WordSet(role, label, tuple(word.text for word in slot.words()))
 
 

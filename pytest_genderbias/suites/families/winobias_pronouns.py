@@ -480,9 +480,9 @@ class Winobias(Family[WinobiasBody]):
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
     way: ClassVar[asked_pronouns.Way]
 
-    def read(self, data: LocatedMap, beside: Path) -> WinobiasBody:
+    def read(self, data: LocatedMap) -> WinobiasBody:
         """Read the list of professions."""
-        return WinobiasBody(read_slot(data, "profession", beside), take(data, "share", str, "the suite"))
+        return WinobiasBody(read_slot(data, "profession"), take(data, "share", str, "the suite"))
 
     def content(self, body: WinobiasBody) -> object:
         """Return the professions; the sentences have their own digest."""
