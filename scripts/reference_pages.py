@@ -36,8 +36,7 @@ from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.suite_page import word_lists
 from pytest_genderbias.suites.ask import ENGLISH
 from pytest_genderbias.suites.family import Option
-from pytest_genderbias.suites.registry import FAMILIES
-from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
+from pytest_genderbias.suites.suite import FAMILIES, Suite, load_family, load_suite, suite_names
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import escape
@@ -170,7 +169,9 @@ def _linked(suite: Suite, names: Sequence[str]) -> str:
 def family_options() -> str:
     """Return the options of each family."""
     return "\n\n".join(
-        f"#### `{name}`\n\n{_options(FAMILIES[name].options)}" for name in sorted(FAMILIES) if FAMILIES[name].options
+        f"#### `{name}`\n\n{_options(load_family(name).options)}"
+        for name in sorted(FAMILIES)
+        if load_family(name).options
     )
 
 

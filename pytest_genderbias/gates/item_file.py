@@ -206,10 +206,10 @@ def _sums_of_items(definition: str, settings: Mapping[str, object], items: Array
     >>> sums["aggregate_bias"].total, sums["signed_bias"].total
     (2.0, 1.0)
     """
-    from pytest_genderbias.suites.registry import FAMILIES  # all families, which files of sums do not need
+    from pytest_genderbias.suites.suite import family_of  # the family, which files of sums do not need
 
-    family = next((family for family in FAMILIES.values() if family.definition == definition), None)
-    if family is None:
+    family = family_of(definition)
+    if family is None or family.definition != definition:
         return SumsByStatistic({})
     return SumsByStatistic(
         {name: partial(statistic.item_sums, settings, items) for name, statistic in family.statistics.items()}

@@ -110,9 +110,9 @@ def _suite_option(text: str, origin: Origin) -> tuple[str, str, object]:
     from pytest_genderbias.text.located_yaml import parse_value
 
     if not suite:  # otherwise an option that no suite has would have no effect
-        from pytest_genderbias.suites.registry import FAMILIES
+        from pytest_genderbias.suites.suite import FAMILIES, load_family
 
-        known = {option for family in FAMILIES.values() for option in family.options}
+        known = {option for family in map(load_family, FAMILIES) for option in family.options}
         if name not in known:
             raise origin.error(f"no suite has an option {name!r}; {expected_instead(name, sorted(known))}")
     try:

@@ -52,9 +52,9 @@ from pytest_genderbias.reports.run_summary import OTHER, broken_tests, run_verdi
 from pytest_genderbias.reports.run_tables import baseline_history, run_tables
 from pytest_genderbias.reports.traces import tried
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.suites.about import SuiteAbout
-from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.family import SuiteAbout
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.suite import family_of
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.printable import counted, format_bounds, format_number, format_share
 
@@ -583,9 +583,8 @@ def words_of(measurement: Measurement) -> SuiteAbout | None:
     """
     if (suite := packaged_suite(measurement)) is not None:
         return suite.about
-    family = str(measurement.signature["definition"]).partition("/")[0]
-    known = [one.about for one in FAMILIES.values() if one.definition.partition("/")[0] == family]
-    return known[0] if known else None
+    family = family_of(str(measurement.signature["definition"]))
+    return None if family is None else family.about
 
 
 _LONGEST = 5000  #: characters of a text that is shown whole

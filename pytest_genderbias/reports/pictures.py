@@ -15,9 +15,8 @@ from pytest_genderbias.reports import history
 from pytest_genderbias.reports.figures import runs, units
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.suites.suite import load_suite, suite_names
+from pytest_genderbias.suites.suite import family_of, load_suite, suite_names
 from pytest_genderbias.text.printable import json_text
 
 Made = Picture | tuple[Picture | None, ...] | None  #: what builders of pictures return
@@ -32,11 +31,11 @@ def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
         measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has
             no pictures.
     """
-    name, _, version = str(measurement.signature["definition"]).partition("/")
-    family = FAMILIES.get(name)
+    definition = str(measurement.signature["definition"])
+    family = family_of(definition)
     if family is None or not family.picture or not measurement.items or measurement.value is None:
         return ()
-    builder = "group_bars" if version.startswith("groups") else family.picture
+    builder = "group_bars" if definition.partition("/")[2].startswith("groups") else family.picture
     builder = "restarts" if measurement.restarts else builder
     return _drawn(getattr(units, builder)(measurement))
 

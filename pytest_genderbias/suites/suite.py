@@ -1,4 +1,4 @@
-"""Load and check a suite file, and compute its digest."""
+"""The families by name; and load and check a suite file, and compute its digest."""
 
 from __future__ import annotations
 
@@ -7,22 +7,75 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError, UnknownNameError
-from pytest_genderbias.suites.about import SuiteAbout, read_own_words
 from pytest_genderbias.suites.ask import CHAT_ROLES, Asking, check_asking, read_asking
 from pytest_genderbias.suites.ask import KEY as ASK_KEY
 from pytest_genderbias.suites.families.shared.paraphrases import KEY as PARAPHRASES_KEY
-from pytest_genderbias.suites.family import ITEMS_KEY, PAPER, WIDE, AnyFamily, resolve_options
-from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.family import (
+    ITEMS_KEY,
+    PAPER,
+    WIDE,
+    AnyFamily,
+    SuiteAbout,
+    read_own_words,
+    resolve_options,
+)
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import brief, expected_instead
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.wordlist import load_wordlist
+
+#: Module and class of each family, by its name. To add a family, write a module in ``families`` and add it here.
+FAMILIES: Mapping[str, tuple[str, str]] = {
+    "bbq": ("bbq", "Bbq"),
+    "bios": ("bios", "Bios"),
+    "chat-iat": ("chat_iat", "ChatIat"),
+    "coref-occupation": ("coref_occupation", "CorefOccupation"),
+    "coref-winobias": ("winobias_pronouns", "CorefWinobias"),
+    "coref-winogender": ("winogender_pronouns", "CorefWinogender"),
+    "corpus": ("corpus", "Corpus"),
+    "decisions": ("decisions", "Decisions"),
+    "disco": ("disco", "DisCo"),
+    "generation": ("generation", "Generation"),
+    "nli": ("nli", "Nli"),
+    "lm-occupation": ("lm_occupation", "LmOccupation"),
+    "pairs-pll": ("pairs_pll", "PairsPll"),
+    "paired": ("own_prompts", "Paired"),
+    "probe": ("probe", "Probe"),
+    "pronoun-occupation": ("pronoun_occupation", "PronounOccupation"),
+    "results": ("results", "ResultsOfOthers"),
+    "sts": ("sts", "Sts"),
+    "subspace": ("subspace", "Subspace"),
+    "weat": ("weat", "Weat"),
+    "ceat": ("weat", "Ceat"),
+    "winobias-chat": ("winobias_pronouns", "WinobiasChat"),
+    "winogender-chat": ("winogender_pronouns", "WinogenderChat"),
+}
+
+
+@cache
+def load_family(name: str) -> AnyFamily:
+    """Return one of :data:`FAMILIES`. It is imported when it is first asked for: a run of one suite needs no other.
+
+    Raises:
+        KeyError: there is none of this name.
+    """
+    module, kind = FAMILIES[name]
+    family: AnyFamily = vars(import_module(f"pytest_genderbias.suites.families.{module}"))[kind]()
+    return family
+
+
+def family_of(definition: str) -> AnyFamily | None:
+    """Return the family whose name begins a definition, as ``weat`` in ``weat/1``; ``None`` for one of someone else."""
+    name = definition.partition("/")[0]
+    return load_family(name) if name in FAMILIES else None
+
 
 _TEXTS = ("suite", "title", "source", "licence", "language")
 _HEAD = (*_TEXTS, "family", ASK_KEY, "note", "about", "options", "clusters", "wide")
@@ -119,7 +172,7 @@ def _read(path: Path) -> Suite:
         raise data.error_at(
             "family", f"unknown family {brief(family_name)}; {expected_instead(family_name, sorted(FAMILIES))}"
         )
-    family = FAMILIES[family_name]
+    family = load_family(family_name)
     refuse_unknown(data, (*_HEAD, *family.keys), f"a suite of the family {family_name}")
     own, title, source, licence, language = (take(data, key, str, "the suite") for key in _TEXTS)
     if own != path.stem:

@@ -267,7 +267,7 @@ def test_a_stored_baseline_is_judged_without_the_families(tmp_path: Path) -> Non
         "from pytest_genderbias.measurement.measurement import Measurement\n"
         "now = Measurement.from_dict(json.loads(Path(sys.argv[1], 'now.json').read_text()))\n"
         "print(json.dumps(Baseline(Path(sys.argv[1], 'b'), 'm', 't.py').judge(now, 0).to_dict()))\n"
-        "assert 'pytest_genderbias.suites.registry' not in sys.modules and 'pytest' not in sys.modules\n"
+        "assert 'pytest_genderbias.suites.suite' not in sys.modules and 'pytest' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     here = Baseline(tmp_path / "b", "m", "t.py").judge(now, margin=0.0)

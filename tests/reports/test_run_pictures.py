@@ -24,7 +24,7 @@ from pytest_genderbias.reports.picture import Picture, Series
 from pytest_genderbias.reports.pictures import draw_run, pictures_of_history
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
-from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.suite import load_family
 
 REDUCTION = {
     "by": 0.3, "before": 2.0, "after": 1.0, "control": 1.8,
@@ -89,7 +89,7 @@ def test_accuracy_is_drawn_against_bias(measured: Measurement) -> None:
 
 
 def test_mitigations_are_drawn_with_their_controls() -> None:
-    about = FAMILIES["bios"].statistics["tpr_gap_sum"].plain()
+    about = load_family("bios").statistics["tpr_gap_sum"].plain()
     picture = runs.mitigations([judged("one"), judged("two", control=None, by_seed={})], about)
     assert picture is not None
     assert named(picture, "control").x == (1.8, None)
@@ -133,7 +133,7 @@ def test_sources_of_variance_fill_the_whole(measured: Measurement) -> None:
 
 
 def test_drift_is_a_share_of_the_distance_at_the_anchor() -> None:
-    about = FAMILIES["nli"].statistics["net_neutral"].plain()  # neutral 1, lower is worse
+    about = load_family("nli").statistics["net_neutral"].plain()  # neutral 1, lower is worse
     anchor = SinceAnchor("2026-01-02", 0.8, 0.05)
     moved = Judgement("s", "m", "net_neutral", 0.75, None, 1, 1, "b", "within", (), facts=BaselineFacts(anchor=anchor))
     picture = runs.drift([moved, replace(moved, facts=None)], {("s", "net_neutral"): about})
@@ -193,7 +193,7 @@ def test_trainings_are_drawn_with_their_performance() -> None:
 
 
 def test_resilience_is_drawn_by_step_and_by_frozen_part() -> None:
-    about = {"x": FAMILIES["nli"].statistics["net_neutral"].plain()}
+    about = {"x": load_family("nli").statistics["net_neutral"].plain()}
     steps = {
         "after": {100: entry(100, 0.9, 1.0), 0: entry(0, 0.8, 1.0)},
         "before": {0: entry(0, 0.5, 1.0), 100: entry(100, 0.4, 1.0)},

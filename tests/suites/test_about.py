@@ -9,17 +9,16 @@ import pytest
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.suites.about import read_about
-from pytest_genderbias.suites.registry import FAMILIES
-from pytest_genderbias.suites.suite import suite_names
+from pytest_genderbias.suites.family import read_about
+from pytest_genderbias.suites.suite import FAMILIES, load_family, suite_names
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_family_says_what_it_asks(name):
-    assert FAMILIES[name].name == name
-    about = FAMILIES[name].about
+    assert load_family(name).name == name
+    about = load_family(name).about
     texts = {key: text for key, text in asdict(about).items() if key != "criticisms"}
     assert all(text.strip() == text and len(text) > 40 for text in texts.values())
     assert len(re.findall(r"[.?](?= |$)", about.question.replace(".'", "'"))) == 2, "two sentences"
@@ -29,7 +28,7 @@ def test_every_family_says_what_it_asks(name):
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_criticism_names_author_year_title_and_venue(name):
-    criticisms = FAMILIES[name].about.criticisms
+    criticisms = load_family(name).about.criticisms
     assert criticisms
     for criticism in criticisms:
         assert re.fullmatch(r".+ (19|20)\d\d, .+, [\w ,*]+", criticism.source), criticism.source
@@ -41,8 +40,8 @@ def test_every_family_describes_its_keys(name):
     words = read_yaml(packaged.folder("fixtures") / "about" / f"{name}.yaml")
     assert {"kind", "keys"} <= words.keys()
     described = words["keys"]
-    assert set(FAMILIES[name].keys) <= set(re.findall("`(.*?)`", described))
-    assert bool(FAMILIES[name].keys) == (described != "none")
+    assert set(load_family(name).keys) <= set(re.findall("`(.*?)`", described))
+    assert bool(load_family(name).keys) == (described != "none")
 
 
 def test_no_two_packaged_suites_ask_the_same():
@@ -89,7 +88,7 @@ def test_there_is_a_file_of_words_for_each_family_and_each_shared_criticism_is_u
     folder = packaged.folder("fixtures") / "about"
     assert {path.stem for path in folder.glob("*.yaml")} == {*FAMILIES, "literature"}
     shared = read_yaml(folder / "literature.yaml")
-    texts = {criticism.text for family in FAMILIES.values() for criticism in family.about.criticisms}
+    texts = {criticism.text for family in map(load_family, FAMILIES) for criticism in family.about.criticisms}
     assert {entry["text"] for entry in shared.values()} <= texts
 
 

@@ -37,7 +37,7 @@ from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.reduction import compare_weighted_items
 from pytest_genderbias.statistics.inference.two_way import is_crossed, with_fixed
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, template_bias_sums, template_sums
-from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.suite import FAMILIES
 
 
 def weighted(columns):

@@ -40,7 +40,7 @@ from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance
 from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
-from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.suite import FAMILIES, load_family
 
 OCCUPATIONS = [word.label for word in load_suite("lm-occupation").body.items.words()]
 PASSAGES = 40
@@ -565,7 +565,7 @@ def test_only_a_settled_judgement_is_recorded():
 
 
 def test_every_statistic_without_a_sign_names_one_that_has():
-    for family in FAMILIES.values():
+    for family in map(load_family, FAMILIES):
         for statistic, signed in ((n, s.partner) for n, s in family.statistics.items() if s.partner):
             directions = [family.statistics[name].scale.direction for name in (statistic, signed)]
             assert directions[0] != "away" and directions[1] == "away"
