@@ -23,7 +23,7 @@ from what_suites_see import CAREERS, LIMIT, MODELS, predict_careers
 
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.datasets.winogender import read_winogender
+from pytest_genderbias.datasets.pronoun_sentences import read_winogender
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.reports.pictures import pictures_of
 from pytest_genderbias.suites.families.winobias_pronouns import in_pairs

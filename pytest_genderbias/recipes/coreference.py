@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.datasets.conll import Document, read_conll
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.datasets.gap import GapExample, read_gap
 from pytest_genderbias.datasets.mentions import Span
-from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
+from pytest_genderbias.datasets.pronoun_sentences import GapExample, WinoBiasSentence, read_gap, read_winobias
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import CAUSAL_LM

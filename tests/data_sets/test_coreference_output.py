@@ -19,10 +19,8 @@ from pytest_genderbias.datasets.coreference_output import (
     read_coreference_output,
     scores_with_pronoun,
 )
-from pytest_genderbias.datasets.gap import read_gap
 from pytest_genderbias.datasets.mentions import find_words, gender_of_pronoun, is_mention_of, with_determiner, words_of
-from pytest_genderbias.datasets.winobias import read_winobias
-from pytest_genderbias.datasets.winogender import read_winogender
+from pytest_genderbias.datasets.pronoun_sentences import read_gap, read_winobias, read_winogender
 from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.statistics.coreference_scores import (
     conll_f1,

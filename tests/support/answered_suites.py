@@ -22,8 +22,7 @@ from support.chat_models import (
 from support.planted_writers import biased_writer
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.datasets.winobias import read_winobias
-from pytest_genderbias.datasets.winogender import read_winogender
+from pytest_genderbias.datasets.pronoun_sentences import read_winobias, read_winogender
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Model

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import without_determiner, words_of
-from pytest_genderbias.datasets.winobias import read_winobias
+from pytest_genderbias.datasets.pronoun_sentences import read_winobias
 from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import words_of
-from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
+from pytest_genderbias.datasets.pronoun_sentences import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.statistics import coreference_scores, count_sums, group_gaps
 from pytest_genderbias.statistics.block_tables import gap_figure

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
-from pytest_genderbias.datasets.winogender import read_winogender
+from pytest_genderbias.datasets.pronoun_sentences import read_winogender
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.coreference_scores import LINKS_NOTHING
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope_of_sums

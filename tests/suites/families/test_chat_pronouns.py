@@ -15,8 +15,7 @@ from support.chat_checks import check_cannot_do, check_coverage, measured
 from support.chat_models import AlwaysA, PlantedChat, winobias_resolver, winogender_resolver
 
 from pytest_genderbias import measure
-from pytest_genderbias.datasets.winobias import read_winobias
-from pytest_genderbias.datasets.winogender import read_winogender
+from pytest_genderbias.datasets.pronoun_sentences import read_winobias, read_winogender
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.text.wordlist import load_wordlist
 

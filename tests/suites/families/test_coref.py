@@ -16,7 +16,7 @@ from support.answered_suites import winobias as answered_winobias
 from pytest_genderbias import GateFailure, assert_at_most, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.mentions import gender_of_pronoun, is_mention_of, words_of
-from pytest_genderbias.datasets.winobias import read_winobias
+from pytest_genderbias.datasets.pronoun_sentences import read_winobias
 from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError, SettingError, UndefinedError
 from pytest_genderbias.statistics.coreference_scores import (
     LINKS_NOTHING,

@@ -14,8 +14,7 @@ from support.chat_models import (
 )
 
 from pytest_genderbias import measure
-from pytest_genderbias.datasets.winobias import read_winobias
-from pytest_genderbias.datasets.winogender import read_winogender
+from pytest_genderbias.datasets.pronoun_sentences import read_winobias, read_winogender
 
 
 def planted_bbq(folder):

@@ -12,9 +12,8 @@ import numpy as np
 
 from pytest_genderbias.datasets.conll import Document, read_conll
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.datasets.gap import read_gap
 from pytest_genderbias.datasets.mentions import Span, gender_of_pronoun, words_of
-from pytest_genderbias.datasets.winobias import read_winobias
+from pytest_genderbias.datasets.pronoun_sentences import read_gap, read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.text.plain_files import expand
