@@ -9,7 +9,7 @@ import yaml
 from support.planted_writers import END, Writer, written_by
 
 from pytest_genderbias import load_suite, measure
-from pytest_genderbias.datasets.honest import read_honest, read_hurtlex
+from pytest_genderbias.datasets.group_texts import read_honest, read_hurtlex
 from pytest_genderbias.errors import DataFileError
 
 COLUMNS = ("template_masked", "raw", "identity", "number", "category", "type")

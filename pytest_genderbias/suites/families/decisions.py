@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.discrim_eval import ATTRIBUTES, read_discrim_eval
+from pytest_genderbias.datasets.group_texts import ATTRIBUTES, read_discrim_eval
 from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics import decision_differences
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums

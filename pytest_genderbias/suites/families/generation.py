@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.honest import read_honest, read_hurtlex
+from pytest_genderbias.datasets.group_texts import read_honest, read_hurtlex
 from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.statistics import decision_differences
 from pytest_genderbias.statistics.inference.intervals import share_interval
