@@ -69,7 +69,7 @@ def associated(plan, strength, noise, rng):
         own = np.asarray(facts["of_first"], dtype=bool)
         first = np.where(own, p, 1 - p) if name == "attributes" else own.astype(float)
         at_a = np.asarray([row[0].split("\nA: ")[1].split("\n")[0] for row in question.cases.texts])
-        first_words = {word for test in (*plan.suite.body.tests, *plan.suite.body.controls) for word in test.first}
+        first_words = {word for tests in plan.suite.body.values() for test in tests for word in test.first}
         p_a = np.where([word in first_words for word in at_a], first, 1 - first)
         shares = np.stack([p_a, 1 - p_a, np.zeros_like(p_a), np.zeros_like(p_a)], axis=1)
         answers[name] = answer_of(question, shares, rng)

@@ -282,7 +282,7 @@ def test_items_without_what_is_needed_say_so(case):
 
 def test_without_shares_there_is_no_correlation_with_them(case):
     found = case("winobias")
-    suite = replace(found.suite, body=replace(found.suite.body, share="of_women"))  # an attribute that the list lacks
+    suite = replace(found.suite, body=(found.suite.body[0], "of_women"))  # an attribute that the list lacks
     without = Answered(suite, {**found.options, "shares": "list"}, found.answers)
     with pytest.raises(UndefinedError, match="no share of women"):
         without.item_sums("tpr_gap_pearson")

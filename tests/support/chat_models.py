@@ -54,15 +54,15 @@ def iat_chooser(body, strength, right=0.9, noise=0.0, seed=0):
 
     ``noise``: how far the probability of an attribute lies from that, at most.
     """
-    known = {word: test.first[0] for test in body.controls for word in test.of_first}
-    known |= {word: test.second[0] for test in body.controls for word in test.of_second}
-    controls = {name for test in body.controls for name in (test.first[0], test.second[0])}
+    known = {word: test.first[0] for test in body["controls"] for word in test.of_first}
+    known |= {word: test.second[0] for test in body["controls"] for word in test.of_second}
+    controls = {name for test in body["controls"] for name in (test.first[0], test.second[0])}
 
     def believes(text, options):
         word = re.search('"(.*)"', text)[1]
         if controls.issuperset(options):
             return [right if option == known[word] else 1 - right for option in options]
-        pairs = ((test, set(pair)) for test in body.tests for pair in zip(test.first, test.second, strict=True))
+        pairs = ((test, set(pair)) for test in body["tests"] for pair in zip(test.first, test.second, strict=True))
         test = next(test for test, pair in pairs if pair == set(options) and word in (*test.of_first, *test.of_second))
         expected = test.first if word in test.of_first else test.second
         p = (1 + strength) / 2 + noise * (2 * luck(word, test.name, str(seed)) - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +46,9 @@ class AssociationTest:
     of_second: tuple[Text, ...]
 
 
-@dataclass(frozen=True)
-class ChatIatBody:
-    """The tests, and controls of the same form, whose attributes have a right answer."""
-
-    tests: tuple[AssociationTest, ...]
-    controls: tuple[AssociationTest, ...]
+_TESTS = "tests"
+#: Under their keys in the suite file the tests, and controls of the same form, whose attributes have a right answer.
+ChatIatBody: TypeAlias = Mapping[str, tuple[AssociationTest, ...]]
 
 
 def _by_attribute(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray, NDArray[np.bool_]]:
@@ -115,7 +112,7 @@ class ChatIat(Family[ChatIatBody]):
     needs: ClassVar[str] = NEEDS
     null_control: ClassVar[str] = "the two groups are exchanged at random in each attribute"
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
-    keys: ClassVar[tuple[str, ...]] = ("tests", "controls")
+    keys: ClassVar[tuple[str, ...]] = (_TESTS, asking.CONTROLS)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "association_score": FamilyStatistic(
             SIGNED_SHARE,
@@ -145,11 +142,11 @@ class ChatIat(Family[ChatIatBody]):
 
     def read(self, data: LocatedMap) -> ChatIatBody:
         """Read the tests and the controls."""
-        tests, controls = (_read_tests(data, key) for key in ("tests", "controls"))
-        names = [test.name for test in tests]
+        body = {key: _read_tests(data, key) for key in self.keys}
+        names = [test.name for test in body[_TESTS]]
         if len(set(names)) < len(names):
-            raise data.error_at("tests", "two tests have one name; expected different names")
-        return ChatIatBody(tests, controls)
+            raise data.error_at(_TESTS, "two tests have one name; expected different names")
+        return body
 
     def asks(self, body: ChatIatBody) -> tuple[str, ...]:
         """Return what a question about a word needs."""
@@ -161,13 +158,13 @@ class ChatIat(Family[ChatIatBody]):
 
     def content(self, body: ChatIatBody) -> object:
         """Return tests and controls."""
-        return [[list(vars(test).values()) for test in tests] for tests in (body.tests, body.controls)]
+        return [[list(vars(test).values()) for test in tests] for tests in body.values()]
 
     def questions(self, body: ChatIatBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask about each attribute with each pair of words, in both orders; a unit is an attribute and a pair."""
         return {
-            "attributes": _question(_chosen(body, options["tests"]), context),
-            asking.CONTROLS: _question(body.controls, context, whole=True),
+            "attributes": _question(_chosen(body[_TESTS], options["tests"]), context),
+            asking.CONTROLS: _question(body[asking.CONTROLS], context, whole=True),
         }
 
     def summarise(self, body: ChatIatBody, options: Options, answers: Answers, seed: int) -> Summary:
@@ -208,12 +205,12 @@ def _read_tests(data: LocatedMap, key: str) -> tuple[AssociationTest, ...]:
     return tests
 
 
-def _chosen(body: ChatIatBody, wanted: str) -> tuple[AssociationTest, ...]:
+def _chosen(tests: tuple[AssociationTest, ...], wanted: str) -> tuple[AssociationTest, ...]:
     if wanted == "all":
-        return body.tests
+        return tests
     names = {name.strip() for name in wanted.split(",")}
-    chosen = tuple(test for test in body.tests if test.name in names or test.category in names)
-    known = {name for test in body.tests for name in (test.name, test.category)}
+    chosen = tuple(test for test in tests if test.name in names or test.category in names)
+    known = {name for test in tests for name in (test.name, test.category)}
     if names - known:
         raise UnknownNameError(
             f"no test or category {sorted(names - known)[0]!r}; expected some of {', '.join(sorted(known))}, or"

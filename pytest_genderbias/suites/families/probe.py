@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,8 @@ _FEWEST_SHUFFLES = 40  #: The smallest number of shuffles, of which 2.5 % are on
 _SHUFFLES, _FEW = "shuffles", "fewer than three shuffles, or all are equal"
 
 
-@dataclass(frozen=True)
-class ProbeBody:
-    """The default data set, and the word list with the stereotypes of professions."""
-
-    data: str
-    professions: str
+#: The default data set, and the word list with the stereotypes of professions.
+ProbeBody: TypeAlias = tuple[str, str]
 
 
 _COMPRESSION = Scale("higher", 1.0, SIZE.limits)
@@ -116,20 +112,21 @@ class Probe(Family[ProbeBody]):
         name = take(data, "data", str, "the suite")
         if name not in _SETS:
             raise data.error_at("data", f"expected one of {', '.join(_SETS)}, got {name!r}")
-        return ProbeBody(name, take(data, "professions", str, "the suite", default="winobias-occupations"))
+        return name, take(data, "professions", str, "the suite", default="winobias-occupations")
 
     def content(self, body: ProbeBody) -> object:
         """Return the data set and the professions."""
-        return [body.data, body.professions]
+        return list(body)
 
     def questions(self, body: ProbeBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the vector of each text, or of each profession in its sentence, of the network and of an untrained
         one.
         """
-        name = options["texts"] or body.data
+        data, professions = body
+        name = options["texts"] or data
         if name == "winobias":
             self._refuse_options_of_tables(options)
-            cases = _sentences(context, body.professions)
+            cases = _sentences(context, professions)
         else:
             cases = _texts(name, options, context)
         pooling = options["pooling"]

@@ -5,10 +5,10 @@ et al. 2018, orgad2022).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,12 +61,8 @@ _NOTHING_LINKED = "F1 counts a precision of 0 / 0 as 0: the system links nothing
 _UNRESOLVED = "neither or both"  #: the answer where the pronoun is linked to neither profession, or to both
 
 
-@dataclass(frozen=True)
-class WinobiasBody:
-    """The professions, and the name of their attribute with the share of women in percent, which may be missing."""
-
-    profession: SlotWords
-    share: str
+#: The professions, and the name of their attribute with the share of women in percent, which may be missing.
+WinobiasBody: TypeAlias = tuple[SlotWords, str]
 
 
 def _gap_statistics(key: str, rate: group_gaps.Rate) -> dict[str, FamilyStatistic]:
@@ -80,7 +76,7 @@ def _gap_statistics(key: str, rate: group_gaps.Rate) -> dict[str, FamilyStatisti
             partner=f"{key}_gap_pearson",
             mistakes="accuracy",
             without_chance=f"{key}_gap_rms",
-            limits_of=lambda body: (0.0, float(len(body.profession.words()))),
+            limits_of=lambda body: (0.0, float(len(body[0].entries))),
         ),
         f"{key}_gap_pearson": FamilyStatistic(
             SIGNED_SHARE,
@@ -390,7 +386,8 @@ def _unresolved_notes(reading: asked_pronouns.Reading, options: Options) -> list
 
 def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[int, float]:
     """Return the known shares of women, 0 to 1, by the code of the profession."""
-    entries, attribute = body.profession.entries, body.share
+    professions, attribute = body
+    entries = professions.entries
     if source == "winogender":
         entries, attribute = load_wordlist("winogender-occupations").entries, "women_share"
     known = {entry.word: entry.attributes.get(attribute) for entry in entries}
@@ -482,11 +479,12 @@ class Winobias(Family[WinobiasBody]):
 
     def read(self, data: LocatedMap) -> WinobiasBody:
         """Read the list of professions."""
-        return WinobiasBody(read_slot(data, "profession"), take(data, "share", str, "the suite"))
+        return read_slot(data, "profession"), take(data, "share", str, "the suite")
 
     def content(self, body: WinobiasBody) -> object:
         """Return the professions; the sentences have their own digest."""
-        return [body.profession.content(), body.share]
+        professions, share = body
+        return [professions.content(), share]
 
     def questions(self, body: WinobiasBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask about every sentence; a unit is a pro-stereotypical sentence with its anti-stereotypical partner."""

@@ -100,7 +100,7 @@ def test_the_value_comes_from_the_probabilities_one_by_one(body):
         np.exp(plain(messages, answers)) * [1.1 if answer == "A" else 0.8 for answer in answers]
     )
     sides = {True: [], False: []}
-    for test in (test for test in body.tests if test.category == "gender"):
+    for test in (test for test in body["tests"] if test.category == "gender"):
         for own, words in ((True, test.of_first), (False, test.of_second)):
             for word in words:
                 shares = []
@@ -182,13 +182,14 @@ def test_the_tests_are_those_of_the_paper(shared_data, body):
             if row[letter].strip():
                 column.append(row[letter].strip())
     ours = [
-        (test.category, list(test.first), list(test.second), [*test.of_first, *test.of_second]) for test in body.tests
+        (test.category, list(test.first), list(test.second), [*test.of_first, *test.of_second])
+        for test in body["tests"]
     ]
     assert ours == [
         (category, first, second, [word.replace("didnt", "didn't") for word in attributes])
         for (category, _), (first, second, attributes) in published.items()
     ]
-    assert all(len(test.of_first) == len(test.of_second) for test in body.tests)
+    assert all(len(test.of_first) == len(test.of_second) for test in body["tests"])
 
 
 OWN = {
@@ -249,7 +250,7 @@ def test_counts_are_those_of_sampled_answers(body):
     """The score of the answers that the same random numbers give, drawn and counted one by one."""
     model = iat_chooser(body, 0.3, noise=0.3)
     found = measured(model, by="counts", samples=5, tests="gender-career")
-    test = next(test for test in body.tests if test.name == "gender-career")
+    test = next(test for test in body["tests"] if test.name == "gender-career")
     draws = np.random.default_rng(0).random((5 * 14, 2, 5))
     n = dict.fromkeys([("a", "Xa"), ("a", "Xb"), ("b", "Xa"), ("b", "Xb")], 0)
     unit = lost = 0
