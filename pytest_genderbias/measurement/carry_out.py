@@ -307,7 +307,7 @@ def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | Non
 
     Units without a score, which the mean leaves out, count as 0 for the lower bound and as 1 for the upper one.
     """
-    scores = plan.suite.family.statistics[statistic].unit_scores(plan.options, answer)
+    scores = plan.suite.family.statistics[statistic].scores(plan.options, answer)
     if scores is None:
         return None
     from pytest_genderbias.statistics.inference.sequences import mean_bounds

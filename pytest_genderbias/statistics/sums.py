@@ -16,14 +16,16 @@ LineFigure = Literal["pearson", "slope", "mean_absolute"]
 _WORD_BLOCKS = "blocks of words"
 
 
-def correlation_sums(labels: NDArray[np.str_], x: ArrayLike, y: ArrayLike, over: str) -> ItemSums:
-    """Return the sums of :func:`~pytest_genderbias.statistics.correlation.pearson` over units; shapes as there."""
-    return ItemSums(labels, product_sums(x, y), "pearson", over)
+def line_sums(labels: ArrayLike, x: ArrayLike, y: ArrayLike, figure: LineFigure, over: str) -> ItemSums:
+    """Return the sums over units of :func:`~pytest_genderbias.statistics.correlation.pearson`, of
+    :func:`~pytest_genderbias.statistics.correlation.slope`, or of the mean of ``abs(y)``; shapes as there.
 
-
-def slope_sums(labels: NDArray[np.str_], x: ArrayLike, y: ArrayLike, over: str) -> ItemSums:
-    """Return the sums of :func:`~pytest_genderbias.statistics.correlation.slope` over units; shapes as there."""
-    return ItemSums(labels, product_sums(x, y), "slope", over)
+    >>> line_sums(["a", "b", "c"], [0.0, 1.0, 2.0], [0.0, 3.0, 6.0], "slope", "letters").total
+    3.0
+    """
+    if figure == "mean_absolute":
+        return mean_sums(distinct(labels), np.abs(y), np.ones(np.size(y)), over)
+    return ItemSums(distinct(labels), product_sums(x, y), figure, over)
 
 
 def score_bias_sums(labels: ArrayLike, bias: ArrayLike, absolute: bool) -> ItemSums:

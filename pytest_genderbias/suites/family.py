@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -347,11 +347,6 @@ class SuiteAbout:
     criticisms: tuple[Criticism, ...]
     paper: str
     cost: str
-
-    def of_suite(self, source: str, own_words: Mapping[str, str]) -> SuiteAbout:
-        """Return the words of one suite of the family: its own where it has any, and its own source as the paper."""
-        changes: dict[str, Any] = {**own_words, "paper": source}
-        return replace(self, **changes)
 
 
 @cache

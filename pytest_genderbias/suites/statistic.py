@@ -136,8 +136,8 @@ class FamilyStatistic:
         sums: function that makes the sums of each unit, or the reason why the statistic has none.
         scores: for a statistic that is a mean over all units of scores between 0 and 1: function that returns the score
             of each answered unit, shape (n,), in the order of the answer. NaN for a unit that turns out to have no
-            score. The function returns ``None`` if the options make the statistic something else than such a mean.
-            ``None`` instead of a function: it never is one.
+            score. The function returns ``None`` if the options make the statistic something else than such a mean, by
+            default always.
         draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"), or a
             function that returns these words. Such a statistic is not exact even if all cases are scored: another seed
             gives another value.
@@ -152,7 +152,7 @@ class FamilyStatistic:
     partner: str | None = None
     question: str | None = None
     plot: Plot = "units"
-    scores: UnitScores | None = None
+    scores: UnitScores = lambda options, answer: None
     draws: Drawn | str = ""
     mistakes: str | None = None
     without_chance: str | None = None
@@ -186,10 +186,6 @@ class FamilyStatistic:
         if isinstance(self.sums, str):
             raise UndefinedError(self.sums)
         return self.sums(options, arrays)
-
-    def unit_scores(self, options: Options, answer: Answer) -> FloatArray | None:
-        """Return the score of each unit that was answered, or ``None`` (see ``scores``)."""
-        return None if self.scores is None else self.scores(options, answer)
 
     def drawn(self, options: Options, role: str) -> str:
         """Return what is drawn at random inside the statistic, in words, for a model of the kind ``role``."""

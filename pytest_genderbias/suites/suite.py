@@ -127,8 +127,9 @@ class Suite:
 
     @property
     def about(self) -> SuiteAbout:
-        """The words of the family, or the suite's own where it has any."""
-        return self.family.about.of_suite(self.source, self.own_words)
+        """The words of the family, or the suite's own where it has any, and its own source as the paper."""
+        own: dict[str, Any] = {**self.own_words, "paper": self.source}
+        return replace(self.family.about, **own)
 
     @property
     def main_statistic(self) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -213,10 +214,8 @@ def _pairs(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...]:
     if len(set(groups)) != len(groups):
         raise data.error_at("groups", f"duplicate group in {brief(groups)}; expected each once")
     items = take(data, "pairs", LocatedList, "the word list")
-    entries: list[WordEntry] = []
-    for item, line in zip(items, items.lines, strict=True):
-        entries.extend(_pair(item, groups, data.file, line, declared))
-    return tuple(entries)
+    pairs = (_pair(item, groups, data.file, line, declared) for item, line in zip(items, items.lines, strict=True))
+    return tuple(chain.from_iterable(pairs))
 
 
 def _pair(item: object, groups: list[str], file: str, line: int, declared: frozenset[str]) -> list[WordEntry]:

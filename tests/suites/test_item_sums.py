@@ -36,7 +36,7 @@ from pytest_genderbias.statistics.inference.item_sums import (
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.reduction import compare_weighted_items
 from pytest_genderbias.statistics.inference.two_way import is_crossed, with_fixed
-from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, template_bias_sums, template_sums
+from pytest_genderbias.statistics.sums import line_sums, template_bias_sums, template_sums
 from pytest_genderbias.suites.suite import FAMILIES
 
 
@@ -228,7 +228,7 @@ def test_sums_aligned_with_themselves_stay(case, name):
 def test_unit_scores_have_the_value_as_their_mean(case, name):
     found = case(name)
     for statistic, value in found.summary.values.items():
-        scores = found.family.statistics[statistic].unit_scores(found.options, found.main)
+        scores = found.family.statistics[statistic].scores(found.options, found.main)
         if scores is not None:
             assert scores.shape == (len(found.main.units),)
             assert scores.dtype == np.float64 and 0 <= scores.min() <= scores.max() <= 1
@@ -239,9 +239,7 @@ def test_which_statistics_are_means_of_units(case):
     def means(name):
         found = case(name)
         return {
-            s
-            for s in found.summary.values
-            if found.family.statistics[s].unit_scores(found.options, found.main) is not None
+            s for s in found.summary.values if found.family.statistics[s].scores(found.options, found.main) is not None
         }
 
     assert means("nli") == {"net_neutral", "fraction_neutral", "threshold_0.5", "threshold_0.7"}
@@ -352,8 +350,8 @@ def test_correlations_of_sums_are_those_of_scipy():
     totals = product_sums(x, y).sum(axis=1)
     assert pearson_of_sums(totals) == pytest.approx([scipy.stats.pearsonr(x, row)[0] for row in y])
     assert slope_of_sums(totals) == pytest.approx([scipy.stats.linregress(x, row).slope for row in y])
-    assert correlation_sums(distinct(np.arange(20)), x, y[0], "items").total == pytest.approx(pearson(x, y[0]))
-    assert slope_sums(distinct(np.arange(20)), x, y[0], "items").total == pytest.approx(slope(x, y[0]))
+    assert line_sums(distinct(np.arange(20)), x, y[0], "pearson", "items").total == pytest.approx(pearson(x, y[0]))
+    assert line_sums(distinct(np.arange(20)), x, y[0], "slope", "items").total == pytest.approx(slope(x, y[0]))
     counted = rng.random(20) < 0.6
     some = product_sums(x, y[0], counted).sum(axis=0)
     assert pearson_of_sums(some) == pytest.approx(scipy.stats.pearsonr(x[counted], y[0][counted])[0])

@@ -424,11 +424,7 @@ class SumsByStatistic(Mapping[str, ItemSums]):
 
     def __contains__(self, statistic: object) -> bool:
         """Return whether a statistic has sums."""
-        try:
-            self[str(statistic)]
-        except UndefinedError:
-            return False
-        return True
+        return isinstance(self.known(str(statistic)), ItemSums)
 
     def entries(self) -> dict[str, Entry]:
         """Return what the sums were made of: sums, functions that compute them, and reasons, by statistic."""

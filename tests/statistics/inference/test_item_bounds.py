@@ -20,7 +20,7 @@ from pytest_genderbias.statistics.inference.item_bounds import (
 )
 from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
-from pytest_genderbias.statistics.sums import correlation_sums, slope_sums
+from pytest_genderbias.statistics.sums import line_sums
 
 LEVELS = (0.95, 0.975, 0.99875)
 
@@ -138,8 +138,8 @@ def test_a_dominant_item_widens_the_bounds():
 
 def test_clusters_that_give_the_same_or_lie_on_a_line_have_no_interval():
     labels, x = np.arange(12).astype(str), np.linspace(0.0, 1.0, 12)
-    flat = mean_sums(labels, np.ones(12), np.ones(12), "words"), slope_sums(labels, x, np.ones(12), "words")
+    flat = mean_sums(labels, np.ones(12), np.ones(12), "words"), line_sums(labels, x, np.ones(12), "slope", "words")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for sums in (*flat, correlation_sums(labels, x, 2 * x + 1, "words")):
+        for sums in (*flat, line_sums(labels, x, 2 * x + 1, "pearson", "words")):
             assert cluster_interval(sums.in_clusters({str(i): f"pair {i // 2}" for i in range(12)})) is None

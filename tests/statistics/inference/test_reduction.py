@@ -20,7 +20,7 @@ from pytest_genderbias.statistics.inference.reduction import (
     measure_reduction,
     solve_bound,
 )
-from pytest_genderbias.statistics.sums import correlation_sums
+from pytest_genderbias.statistics.sums import line_sums
 
 
 def higher(value):
@@ -129,7 +129,7 @@ def test_a_correlation_is_scaled_as_a_whole():
     rng = np.random.default_rng(5)
     x, noise = rng.uniform(0, 1, 60), rng.normal(0, 0.15, 60)
     labels = np.arange(60).astype(str)
-    before, after = (correlation_sums(labels, x, slope * x + noise, "items") for slope in (1.0, 0.1))
+    before, after = (line_sums(labels, x, slope * x + noise, "pearson", "items") for slope in (1.0, 0.1))
     found = reduction(before, after, 0.3, away)
     r = [stats.pearsonr(x, slope * x + noise)[0] for slope in (1.0, 0.1)]
     assert found.share == pytest.approx(1 - abs(r[1]) / abs(r[0]))
@@ -250,7 +250,7 @@ def test_the_slope_of_items_without_a_sign_is_undefined():
     with pytest.raises(UndefinedError, match="neutral before"):
         item_slope(means(np.zeros(9)), means(np.ones(9)))
     x = np.arange(9.0)
-    r = correlation_sums(x.astype(str), x, x**2, "items")
+    r = line_sums(x.astype(str), x, x**2, "pearson", "items")
     with pytest.raises(UndefinedError, match="no mean over items"):
         item_slope(r, r)
 

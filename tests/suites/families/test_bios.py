@@ -541,11 +541,11 @@ def test_what_has_no_items_says_why():
 def test_units_are_persons_where_all_count():
     rows = people()
     options, answers, found = made(rows, noisy(rows), balanced=False)
-    scores = FAMILY.statistics["accuracy"].unit_scores(options, answers["cases"])
+    scores = FAMILY.statistics["accuracy"].scores(options, answers["cases"])
     assert set(scores) == {0.0, 1.0}
     assert scores.mean() == pytest.approx(found.values["accuracy"])
-    assert FAMILY.statistics["tpr_gap_sum"].unit_scores(options, answers["cases"]) is None
-    assert FAMILY.statistics["accuracy"].unit_scores({**options, "balanced": True}, answers["cases"]) is None
+    assert FAMILY.statistics["tpr_gap_sum"].scores(options, answers["cases"]) is None
+    assert FAMILY.statistics["accuracy"].scores({**options, "balanced": True}, answers["cases"]) is None
 
 
 def test_the_null_is_the_distribution_of_every_figure_of_groups(monkeypatch):

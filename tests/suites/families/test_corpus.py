@@ -319,7 +319,7 @@ def test_sums_without_a_statistic(tmp_path):
     one = word_bias_sums(sums_by_block([3], [1.0], [1.0], [1.0]), "sigma")
     same = word_slope_sums(sums_by_block([3, 4], [0.1] * 2, [1.0, 2.0], [0.01] * 2, [0.1, 0.2]))
     assert np.isnan([one.total, same.total]).all()
-    assert FAMILY.statistics["mu"].unit_scores({}, None) is None
+    assert FAMILY.statistics["mu"].scores({}, None) is None
 
 
 def null_of(path, repeats, seed=0, training=None, **chosen):

@@ -526,10 +526,10 @@ def test_units_and_items_give_the_statistics():
     differences = np.random.default_rng(0).normal(0.3, 2, 40).round(1)
     answer = answered(differences, np.random.default_rng(1).permutation(40))
     family, options, found = made(answer)
-    assert family.statistics["stereotype_share"].unit_scores(options, answer).mean() == pytest.approx(
+    assert family.statistics["stereotype_share"].scores(options, answer).mean() == pytest.approx(
         found.values["stereotype_share"]
     )
-    assert family.statistics["mean_difference"].unit_scores(options, answer) is None
+    assert family.statistics["mean_difference"].scores(options, answer) is None
     for statistic, value in found.values.items():
         item_sums = family.statistics[statistic].item_sums(options, found.items)
         assert item_sums.total == pytest.approx(value, rel=1e-9)
@@ -552,7 +552,7 @@ def test_professions_are_the_items_of_bec_pro():
     assert item_sums.sums.tolist() == [[6, 3], [-3, 2]]
     assert item_sums.over == "professions"
     assert item_sums.total == found.values["mean_difference"]
-    assert family.statistics["stereotype_share"].unit_scores(options, answer) is None  # one pair has no stereotype
+    assert family.statistics["stereotype_share"].scores(options, answer) is None  # one pair has no stereotype
 
 
 @pytest.mark.parametrize("empty", [range(0, 40, 8), range(24, 40)])
@@ -565,7 +565,7 @@ def test_a_pair_without_a_token_leaves_the_bounds_of_a_sample_valid(empty):
     family, options, found = made(answer)
     value = found.values["stereotype_share"]
     assert value == stereotype_share(np.delete(differences, list(empty)))
-    scores = family.statistics["stereotype_share"].unit_scores(options, answer)
+    scores = family.statistics["stereotype_share"].scores(options, answer)
     assert np.flatnonzero(np.isnan(scores)).tolist() == list(empty)
     plan = Plan(load_suite("pairs-pll"), options, {})
     widths = []
@@ -583,7 +583,7 @@ def test_a_pair_without_a_token_leaves_the_bounds_of_a_sample_valid(empty):
 def test_what_is_not_there_has_no_units_and_no_items():
     answer = answered([1.0, 2.0], comparable=[True, False])
     family, options, found = made(answer)
-    assert family.statistics["stereotype_share"].unit_scores(options, answer) is None
+    assert family.statistics["stereotype_share"].scores(options, answer) is None
     assert family.statistics["stereotype_share"].item_sums(options, found.items).total == 1.0
     nothing = {"pair": np.asarray(["a"]), "difference": np.ones(1), "stereotypical": np.zeros(1, np.int8)}
     for items, reason in ((nothing, "no pair with a stereotype"), ({}, "no pair, difference")):

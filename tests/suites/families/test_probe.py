@@ -105,7 +105,7 @@ def test_the_shuffles_of_the_examples_give_the_statistics():
         item_sums = SUITE.family.statistics[statistic].item_sums(options(), found.items)
         assert item_sums.total == pytest.approx(value, rel=1e-12)
         assert (item_sums.over, item_sums.ratio, len(item_sums.labels)) == ("shuffles", True, 3)
-        assert SUITE.family.statistics[statistic].unit_scores(options(), answered(labels, vectors)[0]["cases"]) is None
+        assert SUITE.family.statistics[statistic].scores(options(), answered(labels, vectors)[0]["cases"]) is None
     by_shuffle = found.records[0]["by_shuffle"]
     item_sums = SUITE.family.statistics["compression"].item_sums(options(), found.items)
     assert (item_sums.sums[:, 0] / item_sums.sums[:, 1]).tolist() == by_shuffle

@@ -346,7 +346,7 @@ def test_sums_without_an_effect_size(tmp_path):
             {}, {"word": found.items["word"], "association": found.items["association"]}
         )
     options, answers = answered(random_vectors())
-    assert WEAT.family.statistics["effect_size"].unit_scores(options, answers["cases"]) is None
+    assert WEAT.family.statistics["effect_size"].scores(options, answers["cases"]) is None
 
 
 def test_the_null_shuffles_words_over_their_sets():

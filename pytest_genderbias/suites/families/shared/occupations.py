@@ -14,7 +14,7 @@ import numpy as np
 from pytest_genderbias.statistics import sums
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, distinct, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, score_bias, signed_bias
 from pytest_genderbias.suites.cases import Answer, Items, take_arrays
 from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
@@ -177,9 +177,7 @@ def line_sums(
         templates, totals = take_arrays(arrays, "template", f"template_{value}")
         n = arrays.get("template_n", np.ones_like(totals))
         return sums.template_line_sums(labels, templates, x, totals, n, figure, over)
-    if figure == "mean_absolute":
-        return mean_sums(distinct(labels), np.abs(y), np.ones(len(y)), over)
-    return (sums.correlation_sums if figure == "pearson" else sums.slope_sums)(distinct(labels), x, y, over)
+    return sums.line_sums(labels, x, y, figure, over)
 
 
 def line_statistics(

@@ -5,7 +5,7 @@ same meaning, and the option that selects sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -22,15 +22,13 @@ PAPER, PARAPHRASES, BOTH = "paper", "paraphrases", "both"  #: Values of the opti
 TemplateT = TypeVar("TemplateT")
 
 #: The option ``templates``. Measurements with other sets are never compared.
-TEMPLATES: Option = replace(
-    one_of(
-        PAPER,
-        PARAPHRASES,
-        BOTH,
-        meaning=(
-            "the suite's own templates (in packaged suites the paper's), its paraphrases, which say the same in other"
-            " words, or both"
-        ),
+TEMPLATES: Option = one_of(
+    PAPER,
+    PARAPHRASES,
+    BOTH,
+    meaning=(
+        "the suite's own templates (in packaged suites the paper's), its paraphrases, which say the same in other"
+        " words, or both"
     ),
     implied=True,
 )
