@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,15 +39,9 @@ class Results:
         return range(len(self.rows))
 
 
-class Columns(NamedTuple):
-    """Where a row has what: keys, joined by dots where mappings are inside each other, as in ``metadata.gender``."""
-
-    id: str
-    group: str
-    value: str
-    class_: str | None = None
-    cluster: str | None = None
-    restart: str | None = None
+#: Where a row has its ``id``, ``group``, ``value`` and, if it has one, ``class``, ``cluster`` and ``restart``: keys,
+#: joined by dots where mappings are inside each other, as in ``metadata.gender``.
+Columns: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +124,7 @@ def take_values(
             no number or not in its range, a group is unknown or has fewer than ``FEWEST`` items, an id is there twice.
 
     >>> rows = [{"id": 1, "sex": "F", "ok": True}, {"id": 2, "sex": "F", "ok": False}, {"id": 3, "sex": "x", "ok": 1}]
-    >>> columns = Columns("id", "sex", "ok")
+    >>> columns = {"id": "id", "group": "sex", "value": "ok"}
     >>> results = Results(Path("a.csv"), rows)
     >>> take_values(results, columns, ("female", "male"), 1.0, True)  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
@@ -139,15 +133,15 @@ def take_values(
     'sex': 1, first row 3: 'x'
     """
     all_rows = _rows_of_restart(results, columns)
-    rows = [row for row in all_rows if not (with_unknown and _is_unknown(row[1], columns.group, groups))]
+    rows = [row for row in all_rows if not (with_unknown and _is_unknown(row[1], columns["group"], groups))]
     read: dict[str, Callable[[Any], Any]] = {"id": _name, "group": lambda raw: _place(raw, groups)}
     read |= {"value": lambda raw: _number(raw, most, whole)}
-    read |= {what: _name for what in ("class_", "cluster", "restart") if getattr(columns, what)}
+    read |= {what: _name for what in ("class", "cluster", "restart") if what in columns}
     found: dict[str, list[Any]] = {what: [] for what in read}
     wrong: dict[str, list[str]] = {}
     for number, row in rows:
         for what, function in read.items():
-            key = getattr(columns, what)
+            key = columns[what]
             try:
                 found[what].append(function(cell(row, key)))
             except KeyError:
@@ -172,17 +166,17 @@ def _rows_of_restart(results: Results, columns: Columns) -> list[tuple[int, Mapp
     numbered = list(enumerate(results.rows, start=1))
     if not results.restart:
         return numbered
-    if columns.restart is None:
+    if "restart" not in columns:
         raise DataFileError(
             f"{results.path}: restart {results.restart!r} is asked for, and the suite does not say which column has the"
             " restarts; name it under 'restart'"
         )
-    names = [_restart_of(row, columns.restart) for _, row in numbered]
+    names = [_restart_of(row, columns["restart"]) for _, row in numbered]
     known = sorted({name for name in names if name}, key=lambda name: (len(name), name))  # 2 before 10
     if not results.restart.isdecimal() or int(results.restart) >= len(known):
         raise DataFileError(
             f"{results.path}: no restart {results.restart}; its {len(known)} restarts are counted from 0, in the order"
-            f" of {columns.restart!r}: {brief_list(known)}"
+            f" of {columns['restart']!r}: {brief_list(known)}"
         )
     return [one for one, name in zip(numbered, names, strict=True) if name == known[int(results.restart)]]
 
@@ -240,7 +234,9 @@ def _by_item(results: Results, columns: Columns, groups: Sequence[str], found: M
     restarts = found.get("restart") or [""] * len(names)
     times = Counter(zip(names, restarts, strict=True))
     twice = [f"{name!r}{f' in restart {one!r}' if one else ''}" for (name, one), n in times.items() if n > 1]
-    advice = "" if columns.restart else "; if a tool asked each item several times, name that column under 'restart'"
+    advice = (
+        "" if "restart" in columns else "; if a tool asked each item several times, name that column under 'restart'"
+    )
     _refuse(results, len(names), {"an id that is there twice": twice} if twice else {}, advice)
     ids, first, of, counts = np.unique(
         np.asarray(names, dtype=np.str_), return_index=True, return_inverse=True, return_counts=True
@@ -249,7 +245,7 @@ def _by_item(results: Results, columns: Columns, groups: Sequence[str], found: M
     if len(set(counts.tolist())) > 1:
         fewer = ids[counts < counts.max()].tolist()
         wrong[f"fewer restarts than {counts.max()}"] = list(map(repr, fewer))
-    labels = {what: np.asarray(found[what], dtype=np.str_) for what in ("class_", "cluster") if what in found}
+    labels = {what: np.asarray(found[what], dtype=np.str_) for what in ("class", "cluster") if what in found}
     group = np.asarray(found["group"], dtype=np.int64)
     for column in (group, *labels.values()):
         other = np.unique(of[column != column[first][of]])
@@ -262,5 +258,5 @@ def _by_item(results: Results, columns: Columns, groups: Sequence[str], found: M
     _refuse(results, len(names), wrong)
     values = np.bincount(of, np.asarray(found["value"], dtype=np.float64)) / counts
     nothing = np.zeros(0, dtype=np.str_)
-    classes, clusters = (labels[what][first] if what in labels else nothing for what in ("class_", "cluster"))
+    classes, clusters = (labels[what][first] if what in labels else nothing for what in ("class", "cluster"))
     return Values(ids, group[first], values, classes, clusters, int(counts[0]))

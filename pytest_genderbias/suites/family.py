@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.ask import Asking
 from pytest_genderbias.suites.cases import Answers, Question
@@ -22,6 +20,7 @@ from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import refuse_unknown_name
 from pytest_genderbias.text.schema import (
     Count,
+    LocatedList,
     LocatedMap,
     Rule,
     at_least,
@@ -302,9 +301,6 @@ AnyFamily: TypeAlias = Family[Any]
 
 #: What a suite file may say of itself under ``about``, where the family's words do not fit.
 OWN_WORDS = ("question", "reads", "does_not_mean", "formula", "picture", "cost")
-#: What the words of a family also hold, for the tables of the reference only: under which heading its suites are
-#: listed, and the keys of its suite files.
-_FOR_TABLES = ("kind", "keys")
 
 
 @dataclass(frozen=True)
@@ -337,7 +333,11 @@ class SuiteAbout:
         criticisms: what the literature says against it.
         paper: the publication that defines it, with the section.
         cost: what a measurement costs: forward passes, data, trainings.
+        kind: the heading under which the reference lists its suites.
+        keys: the keys of its suite files, as markdown.
     """
+
+    noun: ClassVar[str] = "words of a family"
 
     question: str
     reads: str
@@ -359,21 +359,13 @@ def read_about(family: str) -> SuiteAbout:
         DataFileError: the file breaks a rule; the message names file and line.
     """
     folder = packaged.folder("fixtures") / "about"
-    data = read_yaml(folder / f"{family}.yaml")
-    names = [field.name for field in fields(SuiteAbout)]
-    refuse_unknown(data, (*names, *_FOR_TABLES), "the words of a family")
-    words: dict[str, Any] = {
-        name: take(data, name, list if name == "criticisms" else str, "the words of a family") for name in names
-    }
-    return SuiteAbout(**{**words, "criticisms": tuple(_criticism(one, folder) for one in words["criticisms"])})
-
-
-def _criticism(entry: str | LocatedMap, folder: Path) -> Criticism:
-    shared = read_yaml(folder / "literature.yaml") if isinstance(entry, str) else {}
-    if isinstance(entry, str) and entry not in shared:
-        raise DataFileError(f"{folder}: {entry!r} is not in literature.yaml")
-    found = shared[entry] if isinstance(entry, str) else entry
-    return read_located(Criticism, found)
+    data, shared = (read_yaml(folder / f"{name}.yaml") for name in (family, "literature"))
+    criticisms = take(data, "criticisms", LocatedList, SuiteAbout.noun)
+    for place, one in enumerate(criticisms):
+        if isinstance(one, str) and one not in shared:
+            raise data.error_at("criticisms", f"{one!r} is not in literature.yaml")
+        criticisms[place] = shared[one] if isinstance(one, str) else one
+    return read_located(SuiteAbout, data)
 
 
 def read_own_words(data: LocatedMap) -> dict[str, str]:

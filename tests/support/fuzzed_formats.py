@@ -606,7 +606,9 @@ def _checkpoint_meaning(path: Path) -> object:
 
 def _results_meaning(path: Path) -> object:
     rows = item_results.Results(path, results_files.read_results(path))
-    found = item_results.take_values(rows, item_results.Columns("id", "by.sex", "ok"), ("female", "male"), 1.0, True)
+    found = item_results.take_values(
+        rows, {"id": "id", "group": "by.sex", "value": "ok"}, ("female", "male"), 1.0, True
+    )
     return found.ids.tolist(), found.group.tolist(), found.values.tolist()
 
 

@@ -36,7 +36,8 @@ from pytest_genderbias.text.schema import LocatedMap, one_of, take
 _OVER = "items"
 _FEW = "too few items, or too few that differ, for an interval"
 _TAIL = 0.025
-_COLUMNS = ("id", "group", "value", "class", "cluster", "template", "restart")
+_NEEDED = ("id", "group", "value")
+_COLUMNS = (*_NEEDED, "class", "cluster", "template", "restart")
 
 
 @dataclass(frozen=True)
@@ -180,17 +181,16 @@ class ResultsOfOthers(Family[ResultsBody]):
 
     def read(self, data: LocatedMap) -> ResultsBody:
         """Read which columns are what, the groups, and the statistic."""
-        where = {key: take(data, key, str, "the suite", default=None) for key in _COLUMNS[3:]}
-        id_, group, value = (take(data, key, str, "the suite") for key in _COLUMNS[:3])
+        columns = {key: take(data, key, str, "the suite") for key in _COLUMNS if key in data or key in _NEEDED}
         statistic = take(data, "statistic", Annotated[str, one_of(*_KINDS)], "the suite")
         groups, kind = read_groups(data), _KINDS[statistic]
         if kind.pair and len(groups) != 2:
             raise data.error_at("groups", f"{statistic} compares two groups, got {len(groups)}")
-        if (where["class"] is not None) != (statistic == "class_rms"):
+        if ("class" in columns) != (statistic == "class_rms"):
             raise data.error_at(
                 "statistic", "class_rms needs the column of the classes, 'class'; no other statistic has it"
             )
-        samples = [key for key in ("cluster", "template") if where[key] is not None]
+        samples = [key for key in ("cluster", "template") if key in columns]
         if len(samples) > 1 or (samples and kind.alone):
             raise data.error_at(
                 samples[-1],
@@ -198,8 +198,8 @@ class ResultsOfOthers(Family[ResultsBody]):
                 if kind.alone
                 else "expected one of 'cluster' and 'template': bounds are for others of one kind",
             )
-        cluster = where[samples[0]] if samples else None
-        columns = Columns(id_, group, value, where["class"], cluster, where["restart"])
+        if samples:
+            columns["cluster"] = columns.pop(samples[0])
         return ResultsBody(groups, columns, statistic, f"{samples[0]}s" if samples else "")
 
     def of_body(self, body: ResultsBody) -> ResultsOfOthers:
@@ -208,8 +208,8 @@ class ResultsOfOthers(Family[ResultsBody]):
 
     def content(self, body: ResultsBody) -> object:
         """Return groups, statistic, what is compared, and which other columns there are, whatever their names."""
-        grouped = [bool(body.columns.class_), body.samples, bool(body.columns.restart)]
-        return [list(body.groups), body.statistic, body.columns.value, *grouped]
+        grouped = ["class" in body.columns, body.samples, "restart" in body.columns]
+        return [list(body.groups), body.statistic, body.columns["value"], *grouped]
 
     def questions(self, body: ResultsBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the rows of the file."""
@@ -271,9 +271,9 @@ def _records(body: ResultsBody, values: Values) -> list[Record]:
 
 
 def _notes(body: ResultsBody, values: Values) -> list[str]:
-    notes = [f"values: {body.columns.value}; reference: {body.groups[-1]}"]
+    notes = [f"values: {body.columns['value']}; reference: {body.groups[-1]}"]
     if values.restarts > 1:
         notes.append(f"the value of each item is its mean over {values.restarts} restarts")
     if values.unknown:
-        notes.append(f"{values.unknown:,} items of an unknown group in {body.columns.group!r} are not counted")
+        notes.append(f"{values.unknown:,} items of an unknown group in {body.columns['group']!r} are not counted")
     return notes
