@@ -26,7 +26,7 @@ from tabulate import tabulate
 from pytest_genderbias import load_suite
 from pytest_genderbias.engines.ray_executor import EACH
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.measurement.fit import MACHINES, ONE_PASS, SIZES, Machine, NetworkSize, main_question, work_of
+from pytest_genderbias.measurement.fit import MACHINES, ONE_PASS, SIZES, main_question, work_of
 from pytest_genderbias.scoring.engine import WINDOW, looks
 from pytest_genderbias.scoring.executor import AHEAD, windows
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
@@ -63,6 +63,7 @@ SUITES = (
     "sts-occupation",
 )
 SHARES = (0.2, 0.4, 0.3, 0.1)  #: of the sizes tiny, small, base, large
+TWO_CORES = "two cores"  #: the machine that a worker is where nothing else is said
 NEW = 0.2  #: share of the models whose weights changed since the night before
 DISTANCE = 0.1  #: standard deviation of the distance of a value from its limit
 #: Measured: so many pairs decide a gate at this distance from the value.
@@ -87,9 +88,9 @@ class SuiteWork:
     bytes: int
     operations: dict[str, float]
 
-    def seconds(self, size: NetworkSize, machine: Machine) -> float:
+    def seconds(self, size: str, machine: str) -> float:
         """Return the calculated seconds of a case on a machine."""
-        return self.operations[size.name] / self.cases / machine.rates[size.name]
+        return self.operations[size] / self.cases / MACHINES[machine][size]
 
 
 class Job(NamedTuple):
@@ -137,14 +138,14 @@ def suite_works() -> tuple[SuiteWork, ...]:
         work, query = work_of(question.cases, question.query), question.query
         assert work is not None
         size = (query.width or 1) * np.dtype(query.dtype).itemsize
-        operations = {size.name: work.operations(size) for size in SIZES}
+        operations = {name: work.operations(*shape) for name, shape in SIZES.items()}
         works.append(
             SuiteWork(name, ANSWERED[type(query)], question.cases.n_cases, not question.whole, size, operations)
         )
     return tuple(works)
 
 
-def fleet(machine: Machine, stop: bool, new: float, generator: np.random.Generator) -> Iterator[Job]:
+def fleet(machine: str, stop: bool, new: float, generator: np.random.Generator) -> Iterator[Job]:
     """Yield the jobs of a night, model by model.
 
     Args:
@@ -156,8 +157,8 @@ def fleet(machine: Machine, stop: bool, new: float, generator: np.random.Generat
     sizes = generator.choice(len(SIZES), p=SHARES, size=sum(ROLES.values()))
     roles = [role for role, count in ROLES.items() for _ in range(count)]
     changed = generator.random(len(roles)) < new
-    for model, (role, size) in enumerate(zip(roles, (SIZES[i] for i in sizes), strict=True)):
-        load = LOAD[size.name.split(",")[0]]
+    for model, (role, size) in enumerate(zip(roles, (list(SIZES)[i] for i in sizes), strict=True)):
+        load = LOAD[size.split(",")[0]]
         for work in suite_works():
             if role not in work.roles:
                 continue
@@ -295,7 +296,7 @@ Way = Callable[[Sequence["Job"], int, float, np.random.Generator], Night]
 
 
 def night_of(
-    machine: Machine,
+    machine: str,
     workers: int,
     *,
     stop: bool = True,
@@ -310,7 +311,7 @@ def night_of(
 
 def stored_bytes(stop: bool, new: float) -> float:
     """Return the bytes that a night adds to the score cache."""
-    jobs = fleet(MACHINES[0], stop, new, np.random.default_rng(0))
+    jobs = fleet(TWO_CORES, stop, new, np.random.default_rng(0))
     return sum(ENTRY + job.bytes * sum(islice(pieces(job), needed_windows(job))) for job in jobs)
 
 
@@ -326,7 +327,7 @@ def savings() -> str:
     for label, stop, new in ways:
         nights = [night_of(machine, 1, stop=stop, new=new) for machine in MACHINES]
         rows.append([label, *(_hours(night.hours) for night in nights), _size(stored_bytes(stop, new))])
-    return _table(rows, ["", *(machine.name for machine in MACHINES), "added to the cache"])
+    return _table(rows, ["", *MACHINES, "added to the cache"])
 
 
 def sharing() -> str:
@@ -334,7 +335,7 @@ def sharing() -> str:
     rows = []
     for stop in (False, True):
         for workers in (1, 4, 16, 64):
-            nights = [night_of(MACHINES[0], workers, stop=stop, way=way) for way in (apart, together)]
+            nights = [night_of(TWO_CORES, workers, stop=stop, way=way) for way in (apart, together)]
             what = "gates stop" if stop else "every case"
             waste = nights[1].unused / (nights[1].scoring + nights[1].unused)
             rows.append([what, workers, *(_hours(night.hours) for night in nights), f"{waste:.1%}"])
@@ -345,7 +346,7 @@ def losses() -> str:
     """Return the table of what lost workers cost, with every case scored by 16 workers."""
     rows = []
     for lost_every in (math.inf, 10.0, 1.0, 0.1):
-        night = night_of(MACHINES[0], 16, stop=False, way=together, lost_every=lost_every)
+        night = night_of(TWO_CORES, 16, stop=False, way=together, lost_every=lost_every)
         label = "never" if math.isinf(lost_every) else f"{60 * lost_every:g} min"
         again = night.repeated / (night.scoring + night.repeated)
         rows.append([label, _hours(night.hours), f"{again:.2%}", _hours(night.loading)])
@@ -370,7 +371,7 @@ def tables() -> str:
     )
     about = (
         f"The night: {fit}. Sizes:"
-        f" {', '.join(f'{share:.0%} {size.name}' for share, size in zip(SHARES, SIZES, strict=True))}. Only"
+        f" {', '.join(f'{share:.0%} {size}' for share, size in zip(SHARES, SIZES, strict=True))}. Only"
         " suites in English that take one forward pass for each known case are in it: others take more, train,"
         " generate, read a corpus or need data. A worker has two cores where nothing else is said. A time of 16 cores"
         " is calculated."

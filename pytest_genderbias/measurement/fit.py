@@ -50,48 +50,27 @@ ONE_PASS = (ClassProbabilities, PairProbabilities, PairSimilarity, SlotLogProbab
 _WITHOUT_VOCABULARY = (ClassProbabilities, PairProbabilities, PairSimilarity, TextVectors)
 
 
-@dataclass(frozen=True)
-class NetworkSize:
-    """The shape of an encoder: ``layers`` of ``width`` numbers."""
-
-    name: str
-    layers: int
-    width: int
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A machine, with the operations per second of scoring on it by the name of the network's size.
-
-    ``measured``: names of the sizes whose rate was measured; the others are calculated from those
-    (docs/evidence/speed.md).
-    """
-
-    name: str
-    rates: Mapping[str, float]
-    measured: frozenset[str]
-
-
-#: Encoders as large as BERT-tiny, MiniLM, BERT base and BERT large.
-SIZES = (
-    NetworkSize("tiny, 2 x 128", 2, 128),
-    NetworkSize("small, 6 x 384", 6, 384),
-    NetworkSize("base, 12 x 768", 12, 768),
-    NetworkSize("large, 24 x 1024", 24, 1024),
-)
-
-
-_TINY, _SMALL, _BASE, _LARGE = (size.name for size in SIZES)
+#: Encoders as large as BERT-tiny, MiniLM, BERT base and BERT large: the number of layers, and their width, by name.
+SIZES: Mapping[str, tuple[int, int]] = {
+    "tiny, 2 x 128": (2, 128),
+    "small, 6 x 384": (6, 384),
+    "base, 12 x 768": (12, 768),
+    "large, 24 x 1024": (24, 1024),
+}
+_TINY, _SMALL, _BASE, _LARGE = SIZES
 #: Operations per second of one core by size, in float32: of the time of the processor, on an AMD EPYC of the Zen 4
 #: generation that was busy with other things.
-_CORE = {_TINY: 5.5e10, _SMALL: 6.9e10, _BASE: 4.9e10, _LARGE: 5.1e10}
+CORE = {_TINY: 5.5e10, _SMALL: 6.9e10, _BASE: 4.9e10, _LARGE: 5.1e10}
 #: Operations per second of an NVIDIA H100 with BERT base in float32, measured with the whole of nli-occupation.
 _GPU = 3.6e13
-MACHINES = (
-    Machine("two cores", {name: 2 * rate for name, rate in _CORE.items()}, frozenset(_CORE)),
-    Machine("16 cores", {name: 16 * rate for name, rate in _CORE.items()}, frozenset()),
-    Machine("one H100", dict.fromkeys(_CORE, _GPU), frozenset([_BASE])),
-)
+#: Operations per second of scoring by size, on each machine.
+MACHINES: Mapping[str, Mapping[str, float]] = {
+    "two cores": {name: 2 * rate for name, rate in CORE.items()},
+    "16 cores": {name: 16 * rate for name, rate in CORE.items()},
+    "one H100": dict.fromkeys(CORE, _GPU),
+}
+#: Machines and sizes whose rate was measured; the others are calculated from those (docs/evidence/speed.md).
+MEASURED = frozenset([*(("two cores", name) for name in CORE), ("one H100", _BASE)])
 
 
 @dataclass(frozen=True)
@@ -105,20 +84,15 @@ class Work:
     tokens: float
     reads: int
 
-    def operations(self, size: NetworkSize) -> float:
+    def operations(self, layers: int, width: int) -> float:
         """Return the floating-point operations: two a weight and token, those of the attention, and those of the head.
 
-        >>> one = NetworkSize("one", 1, 10)
-        >>> Work(3, 4.0, 0).operations(one)  # 3 rows: 2 x 4 x 12 x 10 x 10 in the layer, 4 x 4 x 4 x 10 in attention
+        >>> Work(3, 4.0, 0).operations(1, 10)  # 3 rows: 2 x 4 x 12 x 10 x 10 in the layer, 4 x 4 x 4 x 10 in attention
         30720.0
         """
-        layer = 24 * self.tokens * size.width**2 + 4 * self.tokens**2 * size.width
-        head = 2 * self.reads * size.width * (size.width + _VOCABULARY)
-        return self.rows * (size.layers * layer + head)
-
-    def seconds(self, size: NetworkSize, machine: Machine) -> float:
-        """Return the calculated seconds of scoring."""
-        return self.operations(size) / machine.rates[size.name]
+        layer = 24 * self.tokens * width**2 + 4 * self.tokens**2 * width
+        head = 2 * self.reads * width * (width + _VOCABULARY)
+        return self.rows * (layers * layer + head)
 
 
 def work_of(cases: Cases, query: Query) -> Work | None:

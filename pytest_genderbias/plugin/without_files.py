@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,9 +23,6 @@ from pytest_genderbias.plugin.options import SETTINGS, Settings, read_settings
 from pytest_genderbias.plugin.session import make_runner, runner_of
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.printable import format_duration
-
-if TYPE_CHECKING:
-    from pytest_genderbias.measurement.fit import NetworkSize
 
 _WIDTH = 100  #: columns where the width of the terminal is unknown
 
@@ -156,24 +152,20 @@ def _expected(config: pytest.Config, spec: ModelSpec) -> Iterator[tuple[int, int
         elif work is None or size is None or not total:
             yield scored, total, None
         else:
-            yield scored, total, work.operations(size) / _rate(size.width) * scored / total
+            yield scored, total, work.operations(*size) / _rate(size[1]) * scored / total
 
 
-def _size(config: object) -> NetworkSize | None:
-    """Return the shape of a network by its config; ``None`` where there is none."""
-    from pytest_genderbias.measurement.fit import NetworkSize
-
+def _size(config: object) -> tuple[int, int] | None:
+    """Return the number of layers of a network and their width by its config; ``None`` where there is none."""
     layers, width = (getattr(config, key, None) for key in ("num_hidden_layers", "hidden_size"))
-    return NetworkSize("of the config", layers, width) if isinstance(layers, int) and isinstance(width, int) else None
+    return (layers, width) if isinstance(layers, int) and isinstance(width, int) else None
 
 
 def _rate(width: int) -> float:
     """Return the operations per second of this machine's cores, as measured with the network of the nearest width."""
-    from pytest_genderbias.measurement.fit import MACHINES, SIZES
+    from pytest_genderbias.measurement.fit import CORE, SIZES
 
-    two_cores = MACHINES[0].rates
-    nearest = min(SIZES, key=lambda size: abs(size.width - width))
-    return two_cores[nearest.name] / 2 * _cores()
+    return CORE[min(SIZES, key=lambda name: abs(SIZES[name][1] - width))] * _cores()
 
 
 def _cores() -> int:

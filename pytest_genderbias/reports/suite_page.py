@@ -8,6 +8,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import direction_in_words
 from pytest_genderbias.measurement.fit import (
     MACHINES,
+    MEASURED,
     NO_DATA,
     NONE_KNOWN,
     OTHER_MODEL,
@@ -142,13 +143,13 @@ def show_suite(suite: Suite, sentences: Sequence[str], width: int, work: Work | 
 
 def _times(work: Work, width: int) -> str:
     """Return the table of the time that scoring all cases takes, by size of the network and machine."""
-    rows = [("", *(machine.name for machine in MACHINES))]
-    for size in SIZES:
+    rows = [("", *MACHINES)]
+    for name, shape in SIZES.items():
         times = (
-            format_duration(work.seconds(size, machine)) + ("" if size.name in machine.measured else "*")
-            for machine in MACHINES
+            format_duration(work.operations(*shape) / rates[name]) + ("" if (machine, name) in MEASURED else "*")
+            for machine, rates in MACHINES.items()
         )
-        rows.append((size.name, *times))
+        rows.append((name, *times))
     head = (
         f"time to score all {work.rows:,} rows of {work.tokens:.0f} tokens in float32, calculated from measured rates"
         " (*: from the rate of another machine or size)"

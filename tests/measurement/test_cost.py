@@ -9,8 +9,8 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.measurement.fit import (
     MACHINES,
+    MEASURED,
     SIZES,
-    NetworkSize,
     Work,
     cases_of,
     main_question,
@@ -22,14 +22,11 @@ from pytest_genderbias.reports.suite_page import show_suite
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.cases import TextCases
 
-SMALL = next(size for size in SIZES if size.name.startswith("small"))
 
-
-def counted(network_class, size, rows, tokens):
+def counted(network_class, shape, rows, tokens):
     """Return the operations of a forward pass as torch counts them, without weights."""
-    config = BertConfig(
-        hidden_size=size.width, num_hidden_layers=size.layers, num_attention_heads=2, intermediate_size=4 * size.width
-    )
+    layers, width = shape
+    config = BertConfig(hidden_size=width, num_hidden_layers=layers, num_attention_heads=2, intermediate_size=4 * width)
     config._attn_implementation = "eager"
     with torch.device("meta"):
         network = network_class(config).eval()
@@ -39,11 +36,11 @@ def counted(network_class, size, rows, tokens):
     return counter.get_total_flops()
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
-def test_operations_are_those_that_torch_counts(size):
-    assert Work(8, 17.0, 0).operations(size) == pytest.approx(counted(BertModel, size, 8, 17), rel=0.01)
-    every_position = Work(8, 17.0, 17).operations(size)
-    assert every_position == pytest.approx(counted(BertForMaskedLM, size, 8, 17), rel=0.01)
+@pytest.mark.parametrize("shape", SIZES.values(), ids=list(SIZES))
+def test_operations_are_those_that_torch_counts(shape):
+    assert Work(8, 17.0, 0).operations(*shape) == pytest.approx(counted(BertModel, shape, 8, 17), rel=0.01)
+    every_position = Work(8, 17.0, 17).operations(*shape)
+    assert every_position == pytest.approx(counted(BertForMaskedLM, shape, 8, 17), rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["nli-occupation", "disco-terms", "disco-names", "lm-occupation", "sts-occupation"])
@@ -106,7 +103,7 @@ def test_passes_are_those_of_the_scorer(shared_data, small_model, name, scored, 
     assert work.rows * work.tokens == pytest.approx(tokens, rel=2 * near)
     head = rows * work.reads * 2 * 128 * (128 + 30_522)
     counted_operations = counter.get_total_flops() + head
-    assert work.operations(NetworkSize("tiny", 2, 128)) == pytest.approx(counted_operations, rel=2 * near)
+    assert work.operations(2, 128) == pytest.approx(counted_operations, rel=2 * near)
 
 
 @pytest.mark.parametrize("name", ["chat-iat", "decisions", "bbq"])
@@ -129,14 +126,16 @@ def test_vectors_of_the_embedding_table_take_no_pass(shared_data):
 
 
 def test_more_of_anything_takes_longer():
-    work, size = Work(100, 10.0, 1), NetworkSize("base, 12 x 768", 12, 768)
+    work = Work(100, 10.0, 1)
     longer = [Work(200, 10.0, 1), Work(100, 20.0, 1), Work(100, 10.0, 2)]
-    assert all(other.seconds(size, MACHINES[0]) > work.seconds(size, MACHINES[0]) for other in longer)
-    assert work.seconds(size, MACHINES[1]) == pytest.approx(work.seconds(size, MACHINES[0]) / 8)
-    for machine in MACHINES:
-        times = [work.seconds(size, machine) for size in SIZES]
+    assert all(other.operations(12, 768) > work.operations(12, 768) for other in longer)
+    for name in SIZES:
+        assert MACHINES["16 cores"][name] == pytest.approx(8 * MACHINES["two cores"][name])
+    for rates in MACHINES.values():
+        times = [work.operations(*shape) / rates[name] for name, shape in SIZES.items()]
         assert times == sorted(times)
-        assert machine.measured <= set(machine.rates) == {size.name for size in SIZES}
+        assert rates.keys() == SIZES.keys()
+    assert {(machine, name) for machine, rates in MACHINES.items() for name in rates} > MEASURED
 
 
 @pytest.mark.parametrize("name", ["corpus-cooccurrence", "bios", "subspace"])
