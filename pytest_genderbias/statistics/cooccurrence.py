@@ -49,26 +49,45 @@ class ContextWindow:
         """Number of earlier tokens that are kept; without ``reach``, twice the distance with a weight above 1e-300."""
         return 2 * len(self.powers) if self.reach is None else self.reach
 
-    def count(self, block: TokenBlock, size: int, n_groups: int) -> FloatArray:
-        """Return the counts c(w, g) of the new tokens in a block, shape (size, G)."""
-        if self.reach is None:
-            return _count_decayed(block, self.powers, size, n_groups)
-        weights = None if self.decay == 1 else self.powers[1:-1]
-        return _count_windows(block, weights, self.reach, size, n_groups)
+    def count(self, ids: IndexArray, positions: IndexArray, start: int, ends: IndexArray, size: int) -> FloatArray:
+        """Return the counts c(w, g) that new tokens add for one group.
 
+        Args:
+            ids: tokens, shape (N,).
+            positions: of the tokens that are words of the group, ascending.
+            start: pairs among so many first tokens are already counted.
+            ends: the positions after the last token of each document, ascending.
+            size: number of words.
 
-@dataclass(frozen=True)
-class TokenBlock:
-    """Tokens to count, ``ids``, (N,); pairs among the first ``start`` are already counted.
+        Returns:
+            Shape (size,).
+        """
+        of_group = self._decayed if self.reach is None else self._windowed
+        return of_group(ids, positions, start, ends, size) if len(positions) else np.zeros(size)
 
-    ``ends``: the positions after the last token of each document, ascending. ``groups``: group of each token, 0 for
-    none.
-    """
+    def _windowed(self, ids: IndexArray, positions: IndexArray, start: int, ends: IndexArray, size: int) -> FloatArray:
+        """Count the neighbours of each word of the group."""
+        counts, near_by = np.zeros(size), np.arange(1, len(self.powers) - 1)
+        offsets = np.concatenate([-near_by[::-1], near_by])
+        first, last = np.append(0, ends), np.append(ends, len(ids))
+        step = max(1, _BATCH // len(offsets))
+        for at in range(0, len(positions), step):
+            here = positions[at : at + step]
+            document = np.searchsorted(ends, here, side="right")
+            low = np.maximum(first[document], np.where(here < start, start, 0))
+            near = here[:, None] + offsets
+            inside = (near >= low[:, None]) & (near < last[document][:, None])
+            weights = None if self.decay == 1 else np.broadcast_to(self.powers[np.abs(offsets)], near.shape)[inside]
+            counts += np.bincount(ids[near[inside]], weights=weights, minlength=size)
+        return counts
 
-    ids: IndexArray
-    groups: NDArray[np.int8]
-    start: int
-    ends: IndexArray
+    def _decayed(self, ids: IndexArray, positions: IndexArray, start: int, ends: IndexArray, size: int) -> FloatArray:
+        """Add, for each word, the decayed sums over the words of the group before and after its tokens."""
+        n = len(ids)
+        new = positions[np.searchsorted(positions, start) :]
+        weight = _decayed_sums(n - 1 - new[::-1], n - ends[::-1], n, self.powers)[::-1]
+        weight[start:] += _decayed_sums(positions, ends, n, self.powers)[start:]
+        return np.asarray(np.bincount(ids, weights=weight, minlength=size), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -159,48 +178,15 @@ class CooccurrenceCounter:
             self._words = np.pad(self._words, (0, more))
             self._pairs = np.pad(self._pairs, ((0, more), (0, 0)))
         self._words += np.bincount(new, minlength=size)
-        self._pairs += self.context.count(TokenBlock(ids, self._label(ids), start, ends), size, self.n_groups)
+        groups = self._label(ids)
+        gendered = np.flatnonzero(groups)
+        group_of = groups[gendered]
+        for group in range(self.n_groups):
+            positions = gendered[group_of == group + 1]
+            self._pairs[:, group] += self.context.count(ids, positions, start, ends, size)
         open_from = int(ends[-1]) if len(ends) else 0
         self._history = ids[max(open_from, len(ids) - self.context.history) :].copy()
         self._pieces, self._ends, self._waiting = [], [], 0
-
-
-def _count_windows(block: TokenBlock, weights: FloatArray | None, reach: int, size: int, n_groups: int) -> FloatArray:
-    """Count the neighbours of each word of a group. ``weights`` are by distance from 1; None: all weights are 1."""
-    counts = np.zeros((size, n_groups))
-    ahead = np.arange(1, reach + 1)
-    offsets = np.concatenate([-ahead[::-1], ahead])
-    by_offset = None if weights is None else np.concatenate([weights[::-1], weights])
-    first, last = np.append(0, block.ends), np.append(block.ends, len(block.ids))
-    gendered = np.flatnonzero(block.groups)
-    group_of = block.groups[gendered]
-    for group in range(n_groups):
-        positions = gendered[group_of == group + 1]
-        for at in range(0, len(positions), max(1, _BATCH // len(offsets))):
-            here = positions[at : at + max(1, _BATCH // len(offsets))]
-            document = np.searchsorted(block.ends, here, side="right")
-            low = np.maximum(first[document], np.where(here < block.start, block.start, 0))
-            near = here[:, None] + offsets
-            inside = (near >= low[:, None]) & (near < last[document][:, None])
-            weight = None if by_offset is None else np.broadcast_to(by_offset, near.shape)[inside]
-            counts[:, group] += np.bincount(block.ids[near[inside]], weights=weight, minlength=size)
-    return counts
-
-
-def _count_decayed(block: TokenBlock, powers: FloatArray, size: int, n_groups: int) -> FloatArray:
-    """Add, for each word, the decayed sums over the words of a group before and after its tokens."""
-    counts = np.zeros((size, n_groups))
-    n = len(block.ids)
-    gendered = np.flatnonzero(block.groups)
-    group_of = block.groups[gendered]
-    for group in range(n_groups):
-        positions = gendered[group_of == group + 1]
-        if len(positions):
-            new = positions[np.searchsorted(positions, block.start) :]
-            weight = _decayed_sums(n - 1 - new[::-1], n - block.ends[::-1], n, powers)[::-1]
-            weight[block.start :] += _decayed_sums(positions, block.ends, n, powers)[block.start :]
-            counts[:, group] = np.bincount(block.ids, weights=weight, minlength=size)
-    return counts
 
 
 def _decayed_sums(positions: IndexArray, ends: IndexArray, n: int, powers: FloatArray) -> FloatArray:
