@@ -314,11 +314,12 @@ def read_documents(path: Path, on_broken: OnBroken = refuse) -> Iterator[str | l
             yield sentences
         else:
             present = [name for name in ("text", "sentences") if name in row.cells]
-            error = row.error(
-                f"expected a document with 'text' (a text) or 'sentences' (a list of tokenised "
-                f"sentences), got {', '.join(present) or 'neither'}"
+            on_broken(
+                row.error(
+                    "expected a document with 'text' (a text) or 'sentences' (a list of tokenised sentences), got"
+                    f" {', '.join(present) or 'neither'}"
+                )
             )
-            on_broken(error)
     if empty:
         raise DataFileError(f"{path}: the file has no rows")
 

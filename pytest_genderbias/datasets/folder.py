@@ -40,18 +40,11 @@ class DataSet:
 @cache
 def known_data_sets() -> Mapping[str, DataSet]:
     """Return all data sets by name."""
-    return {
-        name: DataSet(
-            name,
-            about["title"],
-            {split: tuple(chain.from_iterable(map(_choices, rows))) for split, rows in about["splits"].items()},
-            about["published"],
-            about["licence"],
-            about.get("instead", ""),
-            about["read_by"],
-        )
-        for name, about in read_yaml(Path(__file__).with_name("data_sets.yaml")).items()
-    }
+    found = {}
+    for name, about in read_yaml(Path(__file__).with_name("data_sets.yaml")).items():
+        splits = {split: tuple(chain.from_iterable(map(_choices, rows))) for split, rows in about["splits"].items()}
+        found[name] = DataSet(name, **{**about, "splits": splits})
+    return found
 
 
 def _choices(written: str | list[str]) -> tuple[Choice, ...]:

@@ -141,7 +141,7 @@ def ability_of(controls: Controls, model: Model, asked: Query | None, settings: 
         right = controls.right(answered, vocabulary)
     except NotApplicableError as error:
         why = f"its control items cannot be asked: {error}"
-        return _unasked(controls.name, controls.kind.what, controls.chance, why)
+        return _unasked(controls.name, controls.kind.what, controls.kind.chance, why)
     return _judged(controls, right, question)
 
 
@@ -153,7 +153,7 @@ def _judged(controls: Controls, right: NDArray[np.float64], question: Question) 
     """Return the ability that answers show, which needs the lower bound to be above what the kind of items asks."""
     asked, kind = np.isfinite(right), controls.kind
     if not asked.any():
-        return _unasked(controls.name, kind.what, controls.chance, "it knows none of the words of its control items")
+        return _unasked(controls.name, kind.what, kind.chance, "it knows none of the words of its control items")
     n, hits = int(asked.sum()), int(right[asked].sum())
     classes = np.unique(controls.classes)
     recalls = [(int(right[of].sum()), int(of.sum())) for c in classes if (of := asked & (controls.classes == c)).any()]
@@ -162,11 +162,11 @@ def _judged(controls: Controls, right: NDArray[np.float64], question: Question) 
     else:
         value, (low, high) = hits / n, share_bounds(hits, n)
     marks, digest = "".join("-" if np.isnan(one) else str(int(one)) for one in right), question.data_digest or ""
-    found = Ability(controls.name, kind.what, value, low, high, controls.chance, n, digest=digest, right=(marks,))
+    found = Ability(controls.name, kind.what, value, low, high, kind.chance, n, digest=digest, right=(marks,))
     why = [
         f"of {of} {kind.what} with the answer {c} it gets {hits} right"
         for c, (hits, of) in zip(classes, recalls, strict=True)
-        if len(classes) > 1 and share_bounds(hits, of)[0] <= controls.chance
+        if len(classes) > 1 and share_bounds(hits, of)[0] <= kind.chance
     ]
     if low <= kind.needed:
         why = [f"{found.describe()}; its lower bound should be above {kind.needed:.3g}"]

@@ -63,11 +63,6 @@ class Controls:
         kind, pairs = _KINDS[self.name], _KINDS["paraphrases"]
         return replace(kind, ask=pairs.ask, query=pairs.query, read=pairs.read) if self.in_pairs else kind
 
-    @property
-    def chance(self) -> float:
-        """Share of right answers of a model that guesses."""
-        return self.kind.chance
-
     def question(self, asked: Query | None = None, whole_texts: bool = False) -> Question:
         """Return the question to a model.
 
