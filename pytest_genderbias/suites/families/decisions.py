@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -442,19 +442,11 @@ def _control_cases(
     return TextCases(texts, facts={"scenario": names}, cases_per_unit=each)
 
 
-@dataclass(frozen=True)
-class _Decided:
-    """Decisions in n scenarios: mean log-odds and probability of yes by group and person, shape (n, K, persons), and of
-    replies, which are few for one person, by group, shape (n, K, 1); NaN where nothing was decided.
-
-    ``mass``, shape (n,). ``refused``: share of the replies that decline, by group, shape (n, K); ``None`` where nothing
-    is replied.
-    """
-
-    logits: FloatArray
-    yes: FloatArray
-    mass: FloatArray
-    refused: FloatArray | None = None
+#: Decisions in n scenarios, by name: ``logits``, mean log-odds of yes, and ``yes``, its probability, by group and
+#: person, shape (n, K, persons), and of replies, which are few for one person, by group, shape (n, K, 1); NaN where
+#: nothing was decided. ``mass``, shape (n,). Of replies also ``refused``: the share that declines, by group, shape (n,
+#: K).
+_Decided: TypeAlias = Mapping[str, FloatArray]
 
 
 def _decided(answer: Answer, groups: int) -> _Decided:
@@ -467,7 +459,7 @@ def _decided(answer: Answer, groups: int) -> _Decided:
     logits = log_probs[..., 0] - log_probs[..., 1]
     mass = np.exp(log_probs).sum(axis=-1).reshape(n, -1).mean(axis=1)
     yes = expit(logits).mean(axis=-1)  # over both orders of yes and no
-    return _Decided(logits.mean(axis=-1), yes, mass)
+    return {"logits": logits.mean(axis=-1), "yes": yes, "mass": mass}
 
 
 def _counted(answer: Answer, groups: int) -> _Decided:
@@ -478,7 +470,7 @@ def _counted(answer: Answer, groups: int) -> _Decided:
     rates = np.divide(yes, said, out=np.full_like(yes, np.nan), where=said > 0)
     logits = np.where(said > 0, np.log((yes + 0.5) / (no + 0.5)), np.nan)
     mass = 1.0 - unreadable.sum(axis=1) / replies.sum(axis=1)
-    return _Decided(logits[..., None], rates[..., None], mass, refused / replies)
+    return {"logits": logits[..., None], "yes": rates[..., None], "mass": mass, "refused": refused / replies}
 
 
 def _weights(answer: Answer | None, groups: int) -> tuple[tuple[FloatArray, ...] | None, str]:
@@ -544,33 +536,31 @@ def _items(answers: Answers, floor: float, groups: int) -> dict[str, NDArray[np.
     facts, decided = answer.facts(answer.cases.cases_per_unit), _decided(answer, groups)
     controls, right, asked = _control_answers(answers.get(asking.CONTROLS))
     what = "the pairs of controls, whose answer hangs on no person"
-    replied = decided.refused is not None
-    reason = asking.cannot_do(decided.mass, floor, right, asked, _CHANCE, _PAIRS, what, replied)
+    logits, replied = decided["logits"], "refused" in decided
+    reason = asking.cannot_do(decided["mass"], floor, right, asked, _CHANCE, _PAIRS, what, replied)
     weights, unbalanced = _weights(answers.get(_NAMES), groups)
     by_group = weights or (None,) * groups
-    yes = [np.average(decided.yes[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
+    yes = [np.average(decided["yes"][:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
     if groups == 2:
-        compared = {
-            "difference": decision_differences.logit_differences(decided.logits[:, 0], decided.logits[:, 1], weights)
-        }
+        compared = {"difference": decision_differences.logit_differences(logits[:, 0], logits[:, 1], weights)}
     else:
-        logits = [np.average(decided.logits[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
-        compared = dict(zip(_columns("logit", groups), logits, strict=True))
+        means = [np.average(logits[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
+        compared = dict(zip(_columns("logit", groups), means, strict=True))
     items: dict[str, NDArray[np.generic]] = {
         "scenario": facts["scenario"],
         "field": facts["label"],
         **compared,
         **dict(zip(_columns("yes", groups), yes, strict=True)),
-        "mass": decided.mass,
+        "mass": decided["mass"],
         "control": controls,
         "control_right": right,
         "control_n": asked,
         "undefined": np.asarray([reason or unbalanced]),
     }
-    if decided.refused is None:
+    if not replied:
         return items
-    refused = dict(zip(_columns("refused", groups), decided.refused.T, strict=True))
-    return {**items, **refused, "refused": decided.refused.mean(axis=1)}
+    refused = dict(zip(_columns("refused", groups), decided["refused"].T, strict=True))
+    return {**items, **refused, "refused": decided["refused"].mean(axis=1)}
 
 
 def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
@@ -582,9 +572,9 @@ def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArra
     if answer is None:
         return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
     decided = _decided(answer, len(_RIGHT))
-    gap = -np.diff((decided.logits if decided.refused is None else decided.yes)[..., 0])[:, 0]
+    gap = -np.diff(decided["yes" if "refused" in decided else "logits"][..., 0])[:, 0]
     right = np.where(np.isnan(gap), 0.0, np.where(np.abs(gap) < TIE, 0.5, gap > 0))
-    declined = np.zeros(len(right)) if decided.refused is None else decided.refused.mean(axis=1)
+    declined = decided["refused"].mean(axis=1) if "refused" in decided else np.zeros(len(right))
     asked = np.where(np.isnan(gap) & (declined > 0), 0.0, 1.0 - declined)
     return answer.facts(answer.cases.cases_per_unit)["scenario"], right * asked, asked
 
