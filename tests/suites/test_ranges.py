@@ -50,7 +50,7 @@ def expected_range(suite: str, statistic: str) -> tuple[float, float]:
     if statistic == "accuracy":
         return SIGNED_SHARE if suite == "sts-occupation" else SHARE
     if statistic in ("effect_size", "combined_effect_size"):
-        largest = max(len(s.words) for s in load_suite(suite).body if s.role != "other")
+        largest = max(len(words) for words in list(load_suite(suite).body.values())[:4])
         return -math.sqrt(1 + largest), math.sqrt(1 + largest)
     if statistic.endswith("_gap_sum") and suite != "bios":
         return 0, 40  # professions of WinoBias

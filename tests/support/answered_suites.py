@@ -263,7 +263,7 @@ def vectors(folder, suite, seed=0):
     lists = ("dev2019-gendered", "winogender-occupations")
     words = {entry.word for name in lists for entry in load_wordlist(name).entries} | {"he", "she"}
     body = load_suite(suite).body
-    words |= {word for s in body for word in s.words} if isinstance(body, tuple) else set(body.words)
+    words |= {word for of_set in body.values() for word in of_set} if isinstance(body, dict) else set(body.words)
     rng = np.random.default_rng(seed)
     lines = [
         f"{word} {' '.join(map(repr, row.tolist()))}"

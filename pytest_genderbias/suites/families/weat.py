@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
@@ -23,7 +23,7 @@ from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, Tex
 from pytest_genderbias.suites.families.shared.words import bare_words, known_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family, Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
-from pytest_genderbias.suites.space import SlotWords, read_slot
+from pytest_genderbias.suites.space import read_slot
 from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, FloatArray, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, rows_of
 from pytest_genderbias.text.plain_files import expand
@@ -43,40 +43,23 @@ _EXCHANGED = flag("exchange targets and attributes (career and family, then name
 _WHERE = layer("last")
 
 
-@dataclass(frozen=True)
-class WordSet:
-    """A set of words with its label. ``role`` is ``X``, ``Y`` (targets), ``A``, ``B`` (attributes) or ``other``."""
-
-    role: str
-    label: str
-    words: tuple[str, ...]
-
-
-#: Two sets of target words, two of attribute words, and other sets that appear only in the records.
-WordSets: TypeAlias = tuple[WordSet, ...]
+#: Words by the label of their set: two sets of targets (X, Y), two of attributes (A, B), and others that appear only in
+#: the records.
+WordSets: TypeAlias = Mapping[str, tuple[str, ...]]
+_ROLES = "XYAB"  #: of the first four sets
 
 
 def _words(sets: WordSets) -> list[str]:
     """Return the words of all sets."""
-    return [word for word_set in sets for word in word_set.words]
-
-
-def _roles(sets: WordSets, exchanged: bool) -> WordSets:
-    """Return the sets, with targets and attributes exchanged if ``exchanged``."""
-    other = {"X": "A", "Y": "B", "A": "X", "B": "Y", "other": "other"}
-    return tuple(WordSet(other[s.role], s.label, s.words) for s in sets) if exchanged else sets
+    return [word for words in sets.values() for word in words]
 
 
 def _limits_of_effects(body: WordSets) -> tuple[float, float]:
     """Return the least and the largest effect size, whichever words have vectors: that of the largest set against a
     single word.
     """
-    most = math.sqrt(1 + max(len(word_set.words) for word_set in body if word_set.role in "XYAB"))
+    most = math.sqrt(1 + max(len(words) for words in list(body.values())[: len(_ROLES)]))
     return -most, most
-
-
-#: Sets by their role, those without one by their label.
-Sets = dict[str, WordSet]
 
 
 class _Associations(Family[WordSets]):
@@ -87,16 +70,16 @@ class _Associations(Family[WordSets]):
 
     def read(self, data: LocatedMap) -> WordSets:
         """Read two sets of targets, two of attributes, and other sets."""
-        sets: list[WordSet] = []
-        for key, roles in (("targets", "XY"), ("attributes", "AB")):
+        sets: list[tuple[str, tuple[str, ...]]] = []
+        for key in ("targets", "attributes"):
             slots = take(data, key, LocatedMap, "the suite")
             if len(slots) != 2:
                 raise data.error_at(key, f"{key!r} should be two sets of words, got {', '.join(slots)}")
-            sets += [_read_set(slots, label, role) for label, role in zip(slots, roles, strict=True)]
+            sets += [(label, _read_words(slots, label)) for label in slots]
         others = take(data, "others", LocatedMap, "the suite", default={})
-        sets += [_read_set(others, label, "other") for label in others]
+        sets += [(label, _read_words(others, label)) for label in others]
         _refuse_repeats(sets, data)
-        return tuple(sets)
+        return dict(sets)
 
     def asks_gender(self, body: WordSets, options: Options) -> bool:
         """Return whether words of women and of men are among the sets."""
@@ -105,27 +88,32 @@ class _Associations(Family[WordSets]):
 
     def content(self, body: WordSets) -> object:
         """Return the sets of words."""
-        return [[s.role, s.label, list(s.words)] for s in body]
+        return [[role, label, list(body[label])] for label, role in _roles(body).items()]
 
 
-def _read_set(slots: LocatedMap, label: str, role: str) -> WordSet:
-    slot: SlotWords = read_slot(slots, label)
-    return WordSet(role, label, tuple(word.text for word in slot.words()))
+def _roles(sets: WordSets) -> dict[str, str]:
+    """Return what each set is, by its label."""
+    return dict(zip(sets, [*_ROLES, *["other"] * (len(sets) - len(_ROLES))], strict=True))
 
 
-def _refuse_repeats(sets: Sequence[WordSet], data: LocatedMap) -> None:
+def _read_words(slots: LocatedMap, label: str) -> tuple[str, ...]:
+    return tuple(word.text for word in read_slot(slots, label).words())
+
+
+def _refuse_repeats(sets: Sequence[tuple[str, tuple[str, ...]]], data: LocatedMap) -> None:
+    names = [label for label, _ in sets]
     labels: dict[str, str] = {}
-    for word_set in sets:
-        if [s.label for s in sets].count(word_set.label) > 1:
-            raise data.error_at("", f"two sets have the label {word_set.label!r}; rename one")
-        for word in word_set.words:
+    for label, words in sets:
+        if names.count(label) > 1:
+            raise data.error_at("", f"two sets have the label {label!r}; rename one")
+        for word in words:
             if word in labels:
                 raise data.error_at(
                     "",
-                    f"{word!r} is in two sets, {labels[word]} and {word_set.label}, and would"
+                    f"{word!r} is in two sets, {labels[word]} and {label}, and would"
                     " be compared with itself; remove it from one",
                 )
-            labels[word] = word_set.label
+            labels[word] = label
 
 
 def _effect_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -168,13 +156,13 @@ class Weat(_Associations):
         """Return the effect size, its permutation p, and the association of each target word."""
         vectors = known_vectors(_words(body), answers["cases"])
         figures = Summary(self.statistics)
-        sets, notes = _known(_roles(body, options["exchanged"]), vectors, "no vector")
+        sets, notes = _known(body, options, vectors, "no vector")
         try:
             s = _associations(sets, vectors)
         except UndefinedError as error:
             figures.miss(str(error))
             return replace(figures, notes=notes)
-        x, y = s[sets["X"].label], s[sets["Y"].label]
+        x, y = _of_targets(s)
         figures.take(
             "effect_size",
             lambda: association.effect_size(x, y),
@@ -193,10 +181,10 @@ class Weat(_Associations):
     def null(self, body: WordSets, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the effect size with the target words shuffled over their sets."""
         vectors = known_vectors(_words(body), answers["cases"])
-        sets, _ = _known(_roles(body, options["exchanged"]), vectors, "no vector")
+        sets, _ = _known(body, options, vectors, "no vector")
         try:
             s = _associations(sets, vectors)
-            effects = association.shuffled_effect_sizes(s[sets["X"].label], s[sets["Y"].label], repeats, seed)
+            effects = association.shuffled_effect_sizes(*_of_targets(s), repeats, seed)
         except UndefinedError:
             effects = np.full(repeats, np.nan)
         return {"effect_size": effects}
@@ -293,7 +281,7 @@ class Ceat(_Associations):
         """Return the combined effect size, both p values, and the mean association of each target word."""
         vectors = _by_context(body, answers["cases"])
         figures = Summary(self.statistics)
-        sets, notes = _known(_roles(body, options["exchanged"]), vectors, "no context")
+        sets, notes = _known(body, options, vectors, "no context")
         two_sided = not options["one_sided"]
         try:
             x, y, a, b = _by_role(sets, vectors, "context")
@@ -303,7 +291,7 @@ class Ceat(_Associations):
             return replace(figures, notes=notes)
         s = _mean_associations(sets, vectors)
         of_x, of_y = np.split(result.associations, [len(x)])
-        s |= {sets["X"].label: of_x, sets["Y"].label: of_y}
+        s |= zip(list(sets)[:2], (of_x, of_y), strict=True)
         figures.take(
             "combined_effect_size",
             lambda: result.effect,
@@ -327,7 +315,7 @@ class Ceat(_Associations):
         contexts.
         """
         vectors = _by_context(body, answers["cases"])
-        sets, _ = _known(_roles(body, options["exchanged"]), vectors, "no context")
+        sets, _ = _known(body, options, vectors, "no context")
         try:
             x, y, a, b = _by_role(sets, vectors, "context")
             effects = association.shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
@@ -365,74 +353,84 @@ def _by_context(body: WordSets, answer: Answer) -> dict[str, FloatArray]:
     return {words[i]: values[word == i] for i in np.unique(word)}
 
 
-def _known(sets: Sequence[WordSet], vectors: Mapping[str, object], what: str) -> tuple[Sets, list[str]]:
-    """Return the sets with only the words that have vectors, by role (others by label), and a note on the missing
-    words.
+def _known(sets: WordSets, options: Options, vectors: Mapping[str, object], what: str) -> tuple[WordSets, list[str]]:
+    """Return the sets with only the words that have vectors, with targets and attributes exchanged if the option
+    ``exchanged`` is, and a note on the missing words.
     """
-    known = {
-        s.label if s.role == "other" else s.role: WordSet(s.role, s.label, tuple(w for w in s.words if w in vectors))
-        for s in sets
-    }
-    missing = {s.label: [w for w in s.words if w not in vectors] for s in sets}
-    return known, missing_note(missing, sum(len(s.words) for s in sets), what)
+    labels = list(sets)
+    if options["exchanged"]:
+        labels = [*labels[2:4], *labels[:2], *labels[4:]]
+    known = {label: tuple(word for word in sets[label] if word in vectors) for label in labels}
+    missing = {label: [word for word in words if word not in vectors] for label, words in sets.items()}
+    return known, missing_note(missing, len(_words(sets)), what)
 
 
-def _by_role(sets: Sets, vectors: Mapping[str, FloatArray], what: str) -> list[list[FloatArray]]:
+def _by_role(sets: WordSets, vectors: Mapping[str, FloatArray], what: str) -> list[list[FloatArray]]:
     """Return the vectors of X, Y, A and B.
 
     Raises:
         UndefinedError: one of them has no word with a vector, or a context (``what``).
     """
-    for role in "XYAB":
-        if not sets[role].words:
-            raise UndefinedError(f"no word of the set {sets[role].label!r} has a {what}")
-    return [[vectors[word] for word in sets[role].words] for role in "XYAB"]
+    first = list(sets.items())[: len(_ROLES)]
+    for label, words in first:
+        if not words:
+            raise UndefinedError(f"no word of the set {label!r} has a {what}")
+    return [[vectors[word] for word in words] for _, words in first]
 
 
-def _shown(sets: Sets) -> list[WordSet]:
+def _shown(sets: WordSets) -> WordSets:
     """Return the targets and the other sets that have words."""
-    return [sets["X"], sets["Y"], *(s for s in sets.values() if s.role == "other" and s.words)]
+    x, y, _, _, *others = sets
+    return {label: sets[label] for label in (x, y, *(label for label in others if sets[label]))}
 
 
-def _associations(sets: Sets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+def _of_targets(associations: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Return the associations of X and of Y, the first of those shown."""
+    x, y, *_ = associations.values()
+    return x, y
+
+
+def _associations(sets: WordSets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Return s(w) of the words of each shown set, by its label."""
     *_, a, b = _by_role(sets, vectors, "vector")
-    return {s.label: association.association([vectors[word] for word in s.words], a, b) for s in _shown(sets)}
+    shown = _shown(sets).items()
+    return {label: association.association([vectors[word] for word in words], a, b) for label, words in shown}
 
 
-def _mean_associations(sets: Sets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+def _mean_associations(sets: WordSets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Return the mean of s(w) over all contexts, of the words of each shown set."""
     mean = {word: unit_vectors(v).mean(axis=0) for word, v in vectors.items()}
-    a, b = (np.mean([mean[word] for word in sets[role].words], axis=0) for role in "AB")
-    return {s.label: np.asarray([mean[word] for word in s.words]) @ (a - b) for s in _shown(sets)}
+    a, b = (np.mean([mean[word] for word in words], axis=0) for words in list(sets.values())[2:4])
+    return {label: np.asarray([mean[word] for word in words]) @ (a - b) for label, words in _shown(sets).items()}
 
 
 def _by_word(
-    sets: Sets, associations: Mapping[str, FloatArray], contexts: Mapping[str, int] | None = None
+    sets: WordSets, associations: Mapping[str, FloatArray], contexts: Mapping[str, int] | None = None
 ) -> tuple[list[Record], Items]:
     """Return records, the words farthest from the mean of the targets first, and items."""
-    words, labels = zip(*((word, s.label) for s in _shown(sets) for word in s.words), strict=True)
-    values = np.concatenate([associations[s.label] for s in _shown(sets)])
-    middle = np.concatenate([associations[sets[role].label] for role in "XY"]).mean()
+    words, labels = zip(*((word, label) for label, of_set in _shown(sets).items() for word in of_set), strict=True)
+    values = np.concatenate(list(associations.values()))
+    middle = np.concatenate(_of_targets(associations)).mean()
+    _, _, a, b, *_ = sets
     records = rows_of(
         {
             "word": words,
             "set": labels,
             "association": values,
             "above_mean": values - middle,
-            "nearer_to": [sets["A" if value > 0 else "B"].label if value else "neither" for value in values],
+            "nearer_to": [(a if value > 0 else b) if value else "neither" for value in values],
             **({} if contexts is None else {"contexts": [contexts[word] for word in words]}),
         }
     )
-    roles = np.asarray([s.role for s in _shown(sets) for _ in s.words])
-    items = {"word": np.asarray(words), "set": np.asarray(labels), "role": roles, "association": values}
+    roles = [_roles(sets)[label] for label in labels]
+    items = {"word": np.asarray(words), "set": np.asarray(labels), "role": np.asarray(roles), "association": values}
     return sorted(records, key=lambda r: (-abs(r["above_mean"]), r["word"])), items
 
 
-def _means(sets: Sets, associations: Mapping[str, FloatArray]) -> list[str]:
+def _means(sets: WordSets, associations: Mapping[str, FloatArray]) -> list[str]:
     """Return a note with the mean association of each set, if there are other sets than the targets."""
-    shown = _shown(sets)
-    if len(shown) == 2:
+    if len(associations) == 2:
         return []
-    means = ", ".join(f"{s.label} {associations[s.label].mean():+.3f} ({len(s.words)} words)" for s in shown)
-    return [f"mean association, {sets['A'].label} minus {sets['B'].label}: {means}"]
+    _, _, a, b, *_ = sets
+    means = ", ".join(f"{label} {s.mean():+.3f} ({len(s)} words)" for label, s in associations.items())
+    return [f"mean association, {a} minus {b}: {means}"]

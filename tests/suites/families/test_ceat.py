@@ -370,10 +370,10 @@ def test_static_vectors_have_no_contexts(tmp_path):
 
 def answered(suite, bias, contexts=4, without=()):
     """Return options, and answers with random vectors that ``bias`` moves X and A, and Y and B, towards each other."""
-    words = [(word, s.role) for s in suite.body for word in s.words]
-    number = np.asarray([i for i, (word, _) in enumerate(words) for _ in range(contexts) if word not in without])
+    sides = [(word, side) for side, of_set in zip((1, -1, 1, -1), suite.body.values(), strict=True) for word in of_set]
+    number = np.asarray([i for i, (word, _) in enumerate(sides) for _ in range(contexts) if word not in without])
     rng = np.random.default_rng(3)
-    towards = np.asarray([{"X": 1, "A": 1, "Y": -1, "B": -1}.get(words[i][1], 0) for i in number])
+    towards = np.asarray([sides[i][1] for i in number])
     vectors = rng.normal(size=(len(number), 12)) + bias * towards[:, None] * np.eye(12)[0]
     cases = TextCases([("x",)] * len(number), facts={"word": number})
     units = rng.permutation(len(number))
@@ -392,7 +392,7 @@ def test_the_null_shuffles_words_over_their_sets_with_all_their_contexts():
         assert null.shape == (300,)
         assert (suite.family.null(suite.body, options, answers, 0, 300)["combined_effect_size"] == null).all()
         assert (suite.family.null(suite.body, options, answers, 1, 300)["combined_effect_size"] != null).any()
-    options, answers = answered(suite, 0.0, without=suite.body[0].words)
+    options, answers = answered(suite, 0.0, without=next(iter(suite.body.values())))
     assert np.isnan(suite.family.null(suite.body, options, answers, 0, 3)["combined_effect_size"]).all()
 
 

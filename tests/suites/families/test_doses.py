@@ -265,7 +265,7 @@ def test_so_many_persons_and_occupations_match_what_is_planted(kinds: ModuleType
 
 
 def test_no_word_planted_elsewhere_is_in_the_suite_of_word_vectors(doses: ModuleType, kinds: ModuleType) -> None:
-    words = {word.lower() for one in load_suite("weat-occupation").body for word in one.words}
+    words = {word.lower() for of_set in load_suite("weat-occupation").body.values() for word in of_set}
     assert words >= {"sister", "brother", *(job for jobs in kinds.occupations().values() for job in jobs)}
     assert not words & {noun for nouns in kinds.NOUNS.values() for noun in nouns}
     assert not words & {

@@ -21,7 +21,7 @@ from pytest_genderbias.suites.families.shared.words import bare_words, missing_n
 from pytest_genderbias.suites.family import resolve_options
 
 WEAT = load_suite("weat")
-SETS = {s.role: list(s.words) for s in WEAT.body}
+SETS = {role: list(words) for role, words in zip("XYAB", WEAT.body.values(), strict=True)}
 
 
 def vectors_file(folder, vectors):
@@ -69,15 +69,16 @@ def plain(vectors, x, y, a, b):
 )
 def test_the_stimuli_are_those_of_the_paper(name, labels):
     suite = load_suite(name)
-    assert [s.label for s in suite.body] == labels
-    assert [s.role for s in suite.body] == ["X", "Y", "A", "B"]
-    assert [len(s.words) for s in suite.body] == [8, 8, 8, 8]
+    roles = [role for role, *_ in suite.family.content(suite.body)]
+    assert (list(suite.body), roles) == (labels, ["X", "Y", "A", "B"])
+    assert [len(words) for words in suite.body.values()] == [8, 8, 8, 8]
     assert suite.main_statistic == ("effect_size" if name.startswith("weat") else "combined_effect_size")
 
 
 def test_all_adherents_and_demonyms_are_in_one_set():
     for name, words in (("weat-religion", "dev2019-adherents"), ("weat-demonym", "dev2019-demonyms")):
-        taken = {word for s in load_suite(name).body if s.role in ("X", "Y", "other") for word in s.words}
+        x, y, _, _, *others = load_suite(name).body.values()
+        taken = {word for of_set in (x, y, *others) for word in of_set}
         assert {entry.word for entry in load_wordlist(words).entries} <= taken
 
 
