@@ -2,6 +2,6 @@
 
 In: a suite file, options, and later the model's answers. Out: a :class:`~pytest_genderbias.suites.suite.Suite`, its
 questions (cases and a query), and a :class:`~pytest_genderbias.suites.statistic.Summary` of values, intervals, records
-and sums of units. ``families`` has one module for each kind of suite, ``registry.py`` lists them. The package
+and sums of units. ``families`` has one module for each kind of suite, ``suite.py`` lists them. The package
 never loads a model.
 """
