@@ -295,7 +295,7 @@ class DataFamily(Family[None]):
         return []
 
 
-#: A family of any body and options: the registry and a suite hold families of all kinds.
+#: A family of any body and options: suites have families of all kinds.
 AnyFamily: TypeAlias = Family[Any]
 
 
@@ -337,7 +337,7 @@ class SuiteAbout:
         keys: the keys of its suite files, as markdown.
     """
 
-    noun: ClassVar[str] = "words of a family"
+    noun: ClassVar[str] = "description of a family"
 
     question: str
     reads: str
@@ -360,11 +360,12 @@ def read_about(family: str) -> SuiteAbout:
     """
     folder = packaged.folder("fixtures") / "about"
     data, shared = (read_yaml(folder / f"{name}.yaml") for name in (family, "literature"))
-    criticisms = take(data, "criticisms", LocatedList, SuiteAbout.noun)
+    criticisms = take(data, "criticisms", LocatedList, f"the {SuiteAbout.noun}")
     for place, one in enumerate(criticisms):
-        if isinstance(one, str) and one not in shared:
-            raise data.error_at("criticisms", f"{one!r} is not in literature.yaml")
-        criticisms[place] = shared[one] if isinstance(one, str) else one
+        if isinstance(one, str):
+            if one not in shared:
+                raise data.error_at("criticisms", f"{one!r} is not in literature.yaml")
+            criticisms[place] = read_located(Criticism, shared[one])  # an error names that file
     return read_located(SuiteAbout, data)
 
 
