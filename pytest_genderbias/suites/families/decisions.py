@@ -572,9 +572,10 @@ def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArra
     if answer is None:
         return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
     decided = _decided(answer, len(_RIGHT))
-    gap = -np.diff(decided["yes" if "refused" in decided else "logits"][..., 0])[:, 0]
+    replied = "refused" in decided
+    gap = -np.diff((decided["yes"] if replied else decided["logits"])[..., 0])[:, 0]
     right = np.where(np.isnan(gap), 0.0, np.where(np.abs(gap) < TIE, 0.5, gap > 0))
-    declined = decided["refused"].mean(axis=1) if "refused" in decided else np.zeros(len(right))
+    declined = decided["refused"].mean(axis=1) if replied else np.zeros(len(right))
     asked = np.where(np.isnan(gap) & (declined > 0), 0.0, 1.0 - declined)
     return answer.facts(answer.cases.cases_per_unit)["scenario"], right * asked, asked
 

@@ -380,8 +380,8 @@ def _by_role(sets: WordSets, vectors: Mapping[str, FloatArray], what: str) -> li
 
 def _shown(sets: WordSets) -> WordSets:
     """Return the targets and the other sets that have words."""
-    x, y, _, _, *others = sets
-    return {label: sets[label] for label in (x, y, *(label for label in others if sets[label]))}
+    _, _, a, b, *_ = sets
+    return {label: words for label, words in sets.items() if words and label not in (a, b)}
 
 
 def _of_targets(associations: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
@@ -422,8 +422,9 @@ def _by_word(
             **({} if contexts is None else {"contexts": [contexts[word] for word in words]}),
         }
     )
-    roles = [_roles(sets)[label] for label in labels]
-    items = {"word": np.asarray(words), "set": np.asarray(labels), "role": np.asarray(roles), "association": values}
+    roles = _roles(sets)
+    role = np.asarray([roles[label] for label in labels])
+    items = {"word": np.asarray(words), "set": np.asarray(labels), "role": role, "association": values}
     return sorted(records, key=lambda r: (-abs(r["above_mean"]), r["word"])), items
 
 
