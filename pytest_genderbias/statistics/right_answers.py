@@ -18,6 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.inference.intervals import FloatArray, exact_bounds, t_quantile
 
 LEVEL = 0.95  #: of the two-sided bounds; each of them alone is wrong in at most 2.5 %
+TASK = "task"  #: name of an ability that a suite asks by its own questions
+#: Share of the stored distance from chance. A larger fall, by its lower bound, makes a model worse at its task.
+_FALL = 0.1
+_NONE: Mapping[str, float] = MappingProxyType({})
 
 
 def share_bounds(right: int, n: int) -> tuple[float, float]:
@@ -120,12 +124,6 @@ def _reach_of_restarts(before: NDArray[np.float64], after: NDArray[np.float64], 
     pooled = sum(float(side.var(ddof=1)) * (len(side) - 1) for side in sides) / freedom
     error = np.sqrt(pooled * (1 / len(before) + 1 / len(after)))
     return t_quantile((1 + level) / 2, freedom) * float(error)
-
-
-TASK = "task"  #: name of an ability that a suite asks by its own questions
-#: Share of the stored distance from chance. A larger fall, by its lower bound, makes a model worse at its task.
-_FALL = 0.1
-_NONE: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

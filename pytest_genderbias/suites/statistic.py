@@ -136,8 +136,8 @@ class FamilyStatistic:
         sums: function that makes the sums of each unit, or the reason why the statistic has none.
         scores: for a statistic that is a mean over all units of scores between 0 and 1: function that returns the score
             of each answered unit, shape (n,), in the order of the answer. NaN for a unit that turns out to have no
-            score. The function returns ``None`` if the options make the statistic something else than such a mean, by
-            default always.
+            score. The function returns ``None`` if the options make the statistic something else than such a mean; the
+            default one always does.
         draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"), or a
             function that returns these words. Such a statistic is not exact even if all cases are scored: another seed
             gives another value.
