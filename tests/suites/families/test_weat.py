@@ -134,6 +134,14 @@ def suite_file(folder, **changes):
     return path, words
 
 
+def test_another_set_may_have_the_name_of_a_role(tmp_path):
+    path, words = suite_file(tmp_path, others={"X": {"list": "things.yaml", "where": {"class": "N"}}})
+    vectors = random_vectors(words, seed=4)
+    found = measure(path, vectors_file(tmp_path, vectors), cache=None)
+    assert found.value == pytest.approx(plain(vectors, *(words[role] for role in "XYAB"))[1], abs=1e-5)
+    assert set(found.items["set"]) == {"animals", "trees", "X"}
+
+
 def test_p_counts_the_splits_as_a_walk_over_them_does(tmp_path):
     path, words = suite_file(tmp_path)
     vectors = random_vectors({**words}, seed=4)
