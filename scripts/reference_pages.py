@@ -35,10 +35,8 @@ from pytest_genderbias.reports.json_schema import report_schema
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.suite_page import word_lists
 from pytest_genderbias.suites.ask import ENGLISH
-from pytest_genderbias.suites.family import Option
+from pytest_genderbias.suites.family import Option, read_about
 from pytest_genderbias.suites.suite import FAMILIES, Suite, load_family, load_suite, suite_names
-from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import escape
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
@@ -128,18 +126,13 @@ def suites_by_kind() -> dict[str, list[str]]:
     """Return the names of the packaged suites by kind of model, those of a family together."""
     named: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for family, suites in _suites_by_family().items():
-        named[_of_family(family, "kind")] += suites
+        named[read_about(family).kind] += suites
     return {kind: suites for kind, suites in named.items() if suites}
 
 
 def _suites_by_family() -> dict[str, list[str]]:
     families = {name: load_suite(name).family.name for name in suite_names()}
     return {family: [name for name, of in families.items() if of == family] for family in FAMILIES}
-
-
-def _of_family(family: str, key: str) -> str:
-    """Return what the words of a packaged family have under a key."""
-    return str(read_yaml(packaged.folder("fixtures") / "about" / f"{family}.yaml")[key])
 
 
 def suite_tables() -> str:
@@ -180,7 +173,7 @@ def family_keys() -> str:
     lines = (
         (
             f"`{family}`",
-            _of_family(family, "keys").replace("|", "\\|"),
+            read_about(family).keys.replace("|", "\\|"),
             ", ".join(f"`{name}`" for name in suites) or "none",
         )
         for family, suites in _suites_by_family().items()

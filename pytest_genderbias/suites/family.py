@@ -347,6 +347,8 @@ class SuiteAbout:
     criticisms: tuple[Criticism, ...]
     paper: str
     cost: str
+    kind: str
+    keys: str
 
 
 @cache
