@@ -34,6 +34,7 @@ from pytest_genderbias.suites.query import (
     ClassProbabilities,
     PairProbabilities,
     PairSimilarity,
+    PseudoLogLikelihood,
     Query,
     ReplyTexts,
     VerbalisedProbabilities,
@@ -142,7 +143,9 @@ def ability_of(controls: Controls, model: Model, asked: Query | None, settings: 
     except NotApplicableError as error:
         why = f"its control items cannot be asked: {error}"
         return _unasked(controls.name, controls.kind.what, controls.kind.chance, why)
-    return _judged(controls, right, question)
+    found = _judged(controls, right, question)
+    why = controls.why_no_probabilities(answered) if isinstance(question.query, PseudoLogLikelihood) else ""
+    return replace(found, unable=found.unable or f"{CANNOT}: of {found.what}, {why}") if why else found
 
 
 def _unasked(name: str, what: str, chance: float, why: str) -> Ability:

@@ -95,16 +95,40 @@ def test_a_small_lead_counts_where_others_are_large(measured_intact):
 
 
 @pytest.mark.parametrize("name", ["bert-tiny-mlm", "stories260k"])
-def test_a_model_to_which_all_texts_are_nearly_as_likely_has_no_value(intact, name):
-    """It ranks texts as before, and its bias is a ten-thousandth."""
+@pytest.mark.parametrize(
+    ("factor", "why"), [(1e-4, "nearly as likely"), (0.01, "nearly as likely"), (100, "less than a millionth")]
+)
+def test_a_model_whose_logits_have_another_scale_has_no_value(intact, name, factor, why):
+    """It ranks texts as before. Of small logits its bias is small, too."""
     from pytest_genderbias.models.saving import copied, with_network
 
     model = intact(name)
     network = copied(model.backend.network)
-    network.get_output_embeddings().register_forward_hook(lambda layer, given, output: output * 1e-4)
-    flat = measure("lm-occupation", with_network(model, network, "flat"), **FEW)
-    assert "cannot do the task" in flat.unable
-    assert flat.value is None
+    network.get_output_embeddings().register_forward_hook(lambda layer, given, output: output * factor)
+    scaled = measure("lm-occupation", with_network(model, network, "scaled"), **FEW)
+    assert scaled.value is None
+    assert "cannot do the task" in scaled.unable and why in scaled.unable
+
+
+@pytest.mark.parametrize(("share", "is_able"), [(0.05, False), (0.6, True)])
+def test_a_model_whose_he_is_nearly_its_she_has_no_value(intact, share, is_able):
+    """It prefers the right one as often, by a twentieth of what it did."""
+    from pytest_genderbias.models.saving import copied, with_network
+
+    model = intact("bert-tiny-mlm")
+    network, ids = copied(model.backend.network), model.backend.tokenizer.convert_tokens_to_ids
+    words = {word for _, *words in packaged_controls("gender", "en").content for word in words}
+    of_gender = [ids(word) for word in sorted(words) if ids(word) != model.backend.tokenizer.unk_token_id]
+
+    def nearer(layer, given, output):
+        middle = output[..., of_gender].mean(-1, keepdim=True)
+        output[..., of_gender] = middle + share * (output[..., of_gender] - middle)
+        return output
+
+    network.get_output_embeddings().register_forward_hook(nearer)
+    measurement = measure("lm-occupation", with_network(model, network, "nearly one gender"), **FEW)
+    assert (measurement.value is not None) is is_able
+    assert not measurement.abilities[0].unable
 
 
 @pytest.mark.slow
