@@ -22,15 +22,16 @@ _ALIKE = 0.75  #: least share of letters that two names have in common, as diffl
 _MOST_NAMES = 3  #: names that are suggested
 #: What stands for the characters of markdown and HTML.
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "\\|`*[]"})
-_MENTION = re.compile(r"(?<![A-Za-z0-9])@[\w./-]*\w")  #: of a user or a team, whom GitHub or GitLab would notify
+#: Of a user or a team, whom GitHub or GitLab would notify, and of an issue or a change, which would be linked.
+_MENTION = re.compile(r"(?<![A-Za-z0-9])@[\w./-]*\w|#\d+|(?<!\w)(?:GH-|!)\d+")
 
 
 def escape(text: str) -> str:
-    """Escape markdown markup and terminal control characters, put the names of users into code, where nobody is
+    """Escape markdown markup and terminal control characters, put names of users and issues into code, where nobody is
     notified, and replace line breaks by spaces.
 
-    >>> escape("a|b <i>"), escape("by @octocat, a@b")
-    ('a\\\\|b &lt;i&gt;', 'by `@octocat`, a@b')
+    >>> escape("a|b <i>"), escape("by @octocat, a@b, as a/b#1, GH-1 and !1")
+    ('a\\\\|b &lt;i&gt;', 'by `@octocat`, a@b, as a/b`#1`, `GH-1` and `!1`')
     """
     return _MENTION.sub(r"`\g<0>`", printable(re.sub(r"[\x00-\x1f\x7f]+", " ", text)).translate(_MARKUP))
 

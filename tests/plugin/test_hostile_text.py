@@ -170,7 +170,7 @@ def refuse_markdown(text: str) -> None:
     outside = without_code(re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL))
     refuse_markup(outside)
     assert "](b)" not in outside
-    assert "@octocat" not in outside
+    assert "@octocat" not in outside and "#1" not in outside
     assert len(text) < 75_000
 
 
