@@ -35,8 +35,6 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.columns import columns
 
-_SYSTEM = "a system that answers in text"
-
 
 def carry_out(typed: Typed) -> int:
     """Print the questions, and on standard error what they cost; with ``--cost``, only that."""
@@ -58,12 +56,12 @@ def carry_out(typed: Typed) -> int:
 
 def _questions(typed: Typed) -> Iterator[ReplyQuestion]:
     values = typed.values
-    role = Role(TEXT_REPLIES, _SYSTEM, samples=values["samples"])
+    role = Role(TEXT_REPLIES, "a system that answers in text", samples=values["samples"])
     data = typed.flags.get("data")
     for name in dict.fromkeys(values["suites"]):
         suite = load_suite(name)
         plan = plan_measurement(
-            suite, _SYSTEM, role, _options_for(suite, typed), None if data is None else str(data), values["seed"]
+            suite, "yours", role, _options_for(suite, typed), None if data is None else str(data), values["seed"]
         )
         yield from reply_questions(plan, values["limit"], values["seed"])
 

@@ -71,9 +71,9 @@ def describe(cache: Path, most: int, width: int) -> str:
     """
     from pytest_genderbias.scoring.store import list_entries
 
-    entries = list_entries(cache)
-    if not entries:
-        return f"score cache: {cache} {'is empty' if cache.is_dir() else 'does not exist yet'}"
+    if not (entries := list_entries(cache)):
+        state = "is empty" if cache.is_dir() else "is no folder" if cache.exists() else "does not exist yet"
+        return f"score cache: {cache} {state}"
     groups: dict[tuple[str, str], list[CacheEntry]] = {}
     for entry in entries:
         groups.setdefault((entry.suite or "unknown", entry.model or "unknown"), []).append(entry)

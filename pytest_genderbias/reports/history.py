@@ -312,7 +312,8 @@ def _schema(store: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str |
 
 
 def _unreadable(path: Where, error: Exception) -> DataFileError:
-    return DataFileError(f"{path}: the history cannot be read: {error}; name another file")
+    why = error if Path(path).is_file() else "there is no such file"
+    return DataFileError(f"{path}: the history cannot be read: {why}; name another file")
 
 
 def _no_history(path: Where, what: str) -> DataFileError:

@@ -96,6 +96,7 @@ def test_a_suite_that_asks_no_questions_in_text_is_refused(
 ) -> None:
     printed = type_command(pytester, monkeypatch, "questions", "weat")
     assert printed.status == 4 and "weat needs word vectors" in printed.err and not printed.out
+    assert printed.err.endswith("; yours is a system that answers in text\n")
 
 
 def test_a_question_is_found_by_its_digest(questions: Any, tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ def test_info_of_a_cache_that_is_not_there_or_empty(cached: pytest.Pytester) -> 
     result.stdout.fnmatch_lines([f"score cache: {cached.path}/home/pytest-genderbias/scores does not exist yet"])
     result.stdout.no_fnmatch_line("*test session starts*")
     assert not (cached.path / "home").exists()
+    (cached.path / "cache").write_text("")
+    cached.runpytest(*INFO).stdout.fnmatch_lines([f"score cache: {cached.path}/cache is no folder"])
+    (cached.path / "cache").unlink()
     (cached.path / "cache").mkdir()
     cached.runpytest(*INFO).stdout.fnmatch_lines(["score cache: * is empty"])
 
