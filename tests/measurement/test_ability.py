@@ -18,7 +18,7 @@ from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_REASON, NOT_ABLE, STORED
 from pytest_genderbias.measurement.control_questions import ability_of
 from pytest_genderbias.models.roles import ENCODER, Role, classifier_role
-from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.right_answers import Ability, over_restarts, why_less_able
 from pytest_genderbias.suites.controls import packaged_controls, read_controls
 from pytest_genderbias.text import packaged
@@ -108,6 +108,32 @@ def test_a_model_whose_logits_have_another_scale_has_no_value(intact, name, fact
     scaled = measure("lm-occupation", with_network(model, network, "scaled"), **FEW)
     assert scaled.value is None
     assert "cannot do the task" in scaled.unable and why in scaled.unable
+
+
+@pytest.mark.parametrize(("kind", "share"), [("word-order", 0.03), ("gender", 0.005)])
+def test_a_small_share_of_a_long_text_is_a_lead(intact, kind, share):
+    """Items of the user's may be long: two words change no more of their ln P than of a short one."""
+    before = "The train left the station before the rain began. The cat is sleeping on the soft bed. " * 9
+    short = packaged_controls(kind, "en")
+    texts = {"word-order": 2, "gender": 1}[kind]
+    content = tuple((*(before + text for text in item[:texts]), *item[texts:]) for item in short.content[::5])
+    long = replace(short, content=content, classes=short.classes[::5])
+    question, model, settings = long.question(whole_texts=True), intact("stories260k"), ScoreSettings(cache=None)
+    answered, _ = answer(question, model, question.data_digest or "", settings, kind)
+    of_text = answered.in_order()[:, 0].reshape(len(content), -1)
+    assert np.median(np.ptp(of_text, axis=1) / np.abs(of_text).max(axis=1)) < share
+    assert not long.why_no_probabilities(answered)
+
+
+@pytest.mark.parametrize("kind", ["word-order", "gender"])
+def test_a_model_that_is_less_sure_is_able(intact, kind):
+    """Its logits are a fifth: it reads, and its bias shows."""
+    from pytest_genderbias.models.saving import copied, with_network
+
+    network = copied(intact("stories260k").backend.network)
+    network.get_output_embeddings().register_forward_hook(lambda layer, given, output: output / 5)
+    unsure = with_network(intact("stories260k"), network, "unsure")
+    assert not ability_of(packaged_controls(kind, "en"), unsure, None, ScoreSettings(cache=None)).unable
 
 
 @pytest.mark.parametrize(("share", "is_able"), [(0.05, False), (0.6, True)])
