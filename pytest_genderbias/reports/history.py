@@ -312,7 +312,8 @@ def _schema(store: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str |
 
 
 def _unreadable(path: Where, error: Exception) -> DataFileError:
-    why = error if Path(path).is_file() else "there is no such file"
+    is_there = os.access(path, os.F_OK)
+    why = "there is no such file" if not is_there else "it is a folder" if Path(path).is_dir() else error
     return DataFileError(f"{path}: the history cannot be read: {why}; name another file")
 
 

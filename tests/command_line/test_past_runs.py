@@ -66,6 +66,8 @@ def test_no_history_is_one_line_and_none_is_made(pytester: pytest.Pytester, monk
     assert len(printed.err.splitlines()) == 1
     assert "runs.db: the history cannot be read: there is no such file" in printed.err
     assert not Path("runs.db").exists()
+    Path("runs.db").mkdir()
+    assert "runs.db: the history cannot be read: it is a folder" in history(pytester, monkeypatch).err
 
 
 def test_hostile_names_reach_no_terminal(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
