@@ -34,7 +34,6 @@ from pytest_genderbias.suites.query import (
     ClassProbabilities,
     PairProbabilities,
     PairSimilarity,
-    PseudoLogLikelihood,
     Query,
     ReplyTexts,
     VerbalisedProbabilities,
@@ -144,7 +143,7 @@ def ability_of(controls: Controls, model: Model, asked: Query | None, settings: 
         why = f"its control items cannot be asked: {error}"
         return _unasked(controls.name, controls.kind.what, controls.kind.chance, why)
     found = _judged(controls, right, question)
-    why = controls.why_no_probabilities(answered) if isinstance(question.query, PseudoLogLikelihood) else ""
+    why = "" if vocabulary else controls.why_another_scale(answered)
     return replace(found, unable=found.unable or f"{CANNOT}: of {found.what}, {why}") if why else found
 
 

@@ -97,7 +97,7 @@ class PairRegressor(Protocol):
     """Scores the similarity of two sentences."""
 
     def pair_scores(self, firsts: Sequence[str], seconds: Sequence[str]) -> NDArray[np.generic]:
-        """Return one score a pair, larger = more similar: shape (len(firsts),)."""
+        """Return one score a pair, larger = more similar, from 0 to 1 or wider: shape (len(firsts),)."""
 
 
 @runtime_checkable

@@ -61,7 +61,9 @@ class Controls:
     def kind(self) -> _Kind:
         """The question, and how answers are read."""
         kind, pairs = _KINDS[self.name], _KINDS["paraphrases"]
-        return replace(kind, ask=pairs.ask, query=pairs.query, read=pairs.read) if self.in_pairs else kind
+        if not self.in_pairs or kind is pairs:
+            return kind
+        return replace(kind, ask=pairs.ask, query=pairs.query, read=pairs.read, lead=0.005)
 
     def question(self, asked: Query | None = None, whole_texts: bool = False) -> Question:
         """Return the question to a model.
@@ -87,9 +89,9 @@ class Controls:
             return _right_fills(self.content, values, vocabulary)
         return self.kind.read(self.content, values.astype(np.float64))
 
-    def why_no_probabilities(self, answer: Answer) -> str:
-        """Return why the log-probabilities of right and wrong texts, in the answer to :meth:`question`, are those of no
-        model that reads, in whatever order they are; an empty text if they are not.
+    def why_another_scale(self, answer: Answer) -> str:
+        """Return why the scores in the answer to :meth:`question` are those of no model that reads, in whatever order
+        they are; an empty text if they are not.
 
         The median lead, as a share of the log-probability, is 0.55 to 0.93 of masked words (0.34 in a language that the
         model cannot read), and 0.28 to 0.44 of words in order (0.06 of a bigram model that is able). With logits 100
@@ -97,7 +99,14 @@ class Controls:
         by 1.08 nats or more; such logits leave 0.06. The lead of a few words does not grow with the text, so a long one
         counts as 20 of its tokens.
         """
-        of_text, tokens = np.moveaxis(answer.in_order().reshape(len(self.content), -1, 2), 2, 0)
+        values, kind = answer.in_order(), self.kind
+        if kind.lead:
+            scores = (values if len(values) == len(self.content) else values[:, 0]).reshape(len(self.content), -1)
+            is_flat = np.median(np.ptp(scores, axis=1)) < kind.lead
+            return f"right and wrong answers have nearly one score; they should differ by {kind.lead:g}" * bool(is_flat)
+        if not isinstance(kind.query, PseudoLogLikelihood):
+            return ""
+        of_text, tokens = np.moveaxis(values.reshape(len(self.content), -1, 2), 2, 0)
         share = {"masked-words": 0.1, "word-order": 0.03}.get(self.name, 0.0)
         of_20_tokens = np.abs(of_text).max(axis=1) * np.minimum(20 / np.maximum(tokens.max(axis=1), 1), 1)
         if np.median(np.ptp(of_text, axis=1) - np.maximum(share * of_20_tokens, 0.1)) < 0:
@@ -115,6 +124,9 @@ class _Kind:
     exceed: half of the way from chance to 1, but for inference, whose recalls also have to exceed chance; for
     paraphrases, where a model that compares words is below chance; and for gender, which a model knows or not.
     ``what``: what the items are, in the plural. ``query``: about the cases, unless a suite asks them in another way.
+    ``lead``: the least median distance between the scores of the answers, which have units. Trained models have 0.29
+    (similarity; 0.13 of genders) and 0.75 to 0.96 (probabilities of labels), and a hundredth of it where scores are 100
+    times too small, or vectors share a direction.
     """
 
     chance: float
@@ -124,6 +136,7 @@ class _Kind:
     ask: Callable[[Sequence[Item]], TextCases]
     query: Query
     read: Callable[[Sequence[Item], FloatArray], Right]
+    lead: float = 0.0
 
 
 def control_kinds() -> list[str]:
@@ -345,12 +358,16 @@ _KINDS: Mapping[str, _Kind] = {
     ),
     "masked-words": _Kind(1 / 4, 5 / 8, "masked words", partial(_fill, n_wrong=3), *_WORDS),
     "related-words": _Kind(1 / 2, 3 / 4, "related words", _triple, *_VECTORS),
-    "paraphrases": _Kind(1 / 2, 1 / 2, "paraphrases", _triple, _ask_pairs, PairSimilarity(), _first_is_largest),
-    "inference": _Kind(1 / 3, 1 / 2, "sentence pairs", _labelled, _ask_inference, PairProbabilities(), _read_inference),
+    "paraphrases": _Kind(1 / 2, 1 / 2, "paraphrases", _triple, _ask_pairs, PairSimilarity(), _first_is_largest, 0.02),
+    "inference": _Kind(
+        1 / 3, 1 / 2, "sentence pairs", _labelled, _ask_inference, PairProbabilities(), _read_inference, 0.1
+    ),
     "antecedents": _Kind(
         1 / 2, 3 / 4, "pronouns", _antecedent, _ask_antecedents, CoreferenceScores(2, "own"), _read_antecedents
     ),
     "gender": _Kind(1 / 2, 1 / 2, _GENDER, partial(_fill, n_wrong=1), *_WORDS),
-    "gender-inference": _Kind(1 / 2, 1 / 2, _GENDER, _ENTAILED, _ask_pairs, PairProbabilities(), _first_is_largest),
+    "gender-inference": _Kind(
+        1 / 2, 1 / 2, _GENDER, _ENTAILED, _ask_pairs, PairProbabilities(), _first_is_largest, 0.05
+    ),
     "gender-words": _Kind(1 / 2, 1 / 2, _GENDER, _triple, *_VECTORS),
 }

@@ -157,6 +157,58 @@ def test_a_model_whose_he_is_nearly_its_she_has_no_value(intact, share, is_able)
     assert not measurement.abilities[0].unable
 
 
+def test_a_classifier_whose_labels_are_nearly_as_likely_has_no_value(intact):
+    from pytest_genderbias.models.saving import copied, with_network
+
+    model = intact("minilm-snli")
+    network = copied(model.backend.network)
+    network.classifier.register_forward_hook(lambda layer, given, output: output * 0.01)
+    flat = measure("nli-demonym", with_network(model, network, "flat"), **FEW)
+    assert flat.value is None and "nearly one score; they should differ by 0.1" in flat.unable
+
+
+class Similarity:
+    """Scores paraphrases above other sentences, and women nearer to women, on a scale."""
+
+    def __init__(self, scale):
+        items = (packaged_controls(name, "en").content for name in ("paraphrases", "gender-words"))
+        self.near, self.scale = {item[:2] for of_kind in items for item in of_kind}, scale
+
+    def pair_scores(self, firsts, seconds):
+        return np.array(
+            [self.scale * (pair in self.near or len(pair[1]) / 999) for pair in zip(firsts, seconds, strict=True)]
+        )
+
+
+@pytest.mark.parametrize(("scale", "is_able"), [(0.01, False), (1, True), (5, True)])
+def test_similarities_100_times_too_small_are_no_value(scale, is_able):
+    """Slope and mean difference are in their units."""
+    found = measure("sts-occupation", load_model(Similarity(scale), name="scaled"), **FEW)
+    assert found.ability.startswith("able: ") is is_able, found.ability
+    assert ("nearly one score" in found.unable) is not is_able
+
+
+@pytest.mark.slow
+def test_a_sentence_encoder_whose_vectors_are_nearly_one_has_no_value(real_encoder):
+    """Its r of the differences is as before, and their size a hundredth."""
+
+    class Shifted:
+        def encode(self, texts):
+            from pytest_genderbias.suites.cases import Question, TextCases
+            from pytest_genderbias.suites.query import TextVectors
+
+            asked = Question(
+                TextCases([(text,) for text in dict.fromkeys(texts)]), TextVectors(pooling="own"), whole=True
+            )
+            found, _ = answer(asked, real_encoder, asked.data_digest, ScoreSettings(cache=None), "")
+            of_text = dict(zip(dict.fromkeys(texts), found.in_order(), strict=True))
+            vectors = np.array([of_text[text] for text in texts])
+            return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) + 0.5  # a part ten times as long
+
+    found = measure("sts-occupation", load_model(Shifted(), name="shifted"), **FEW)
+    assert found.value is None and "nearly one score" in found.unable
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", BODY)
 def test_damage_to_a_larger_masked_lm_is_seen(intact, harm):
