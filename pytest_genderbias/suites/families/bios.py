@@ -383,10 +383,24 @@ def _take_distances(figures: Summary, tables: IntArray, persons: Persons, compar
         group_distances.take_distances(figures, dict.fromkeys(MEASURES, tables), _NO_DISTANCE_INTERVAL)
     elif persons.probabilities is None:
         figures.miss(_NO_PROBABILITIES, *group_distances.DISTANCES)
+    elif why := _why_not_of_predictions(persons, persons.probabilities):
+        figures.miss(f"{why}; correct them, or use the option output=labels", *group_distances.DISTANCES)
     else:
         p, gold, group = (column[compared] for column in (persons.probabilities, persons.gold, persons.group))
         table = probability_tables(p, gold, group, len(persons.labels))
         group_distances.take_distances(figures, dict.fromkeys(MEASURES, table), _NO_DISTANCE_INTERVAL)
+
+
+def _why_not_of_predictions(persons: Persons, p: FloatArray) -> str:
+    """Return why probabilities are not those of the predictions, by which ability is judged; an empty text if they are.
+
+    A threshold may have decided against the most probable label in some rows.
+    """
+    known, most = list(persons.outputs), p.max(axis=1)
+    of_label = np.asarray([known.index(label) if label in known else 0 for label in persons.labels])
+    if np.mean(p[np.arange(len(p)), of_label[persons.predicted]] < most) > 0.5:
+        return "another label than the prediction has the largest probability in most rows"
+    return "the probabilities of the labels are nearly equal" if np.median(most) * len(known) < 1.1 else ""
 
 
 def _take_accuracy(figures: Summary, tables: IntArray) -> None:

@@ -390,6 +390,29 @@ def test_a_file_has_the_probabilities_of_its_columns_and_without_them_no_distanc
     assert without.values["tpr_gap_sum"] == stored.values["tpr_gap_sum"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (lambda p: p[::-1], "another label than the prediction has the largest probability in most rows"),
+        (lambda p: 0.98 / len(p) + 0.02 * p, "the probabilities of the labels are nearly equal"),
+    ],
+)
+def test_probabilities_that_are_not_those_of_the_predictions_have_no_distances(tmp_path, changed, reason):
+    """The predictions show that the model is able, and equal probabilities would be the least biased."""
+    said = []
+    for row in people(300):
+        p = np.where(np.array(CLASSES) == row["label"], 0.8, 0.2 / (len(CLASSES) - 1)) * np.linspace(
+            1, 0.9, len(CLASSES)
+        )
+        of_label = {f"p_{c}": q for c, q in zip(CLASSES, changed(p / p.sum()), strict=True)}
+        said.append(
+            {"id": row["id"], "prediction": row["label"], "gold": row["label"], "group": row["group"], **of_label}
+        )
+    found = bios(load_model(str(write(tmp_path / "run.csv", said))), output="probabilities")
+    assert {found.values[name] for name in DISTANCES} == {None}
+    assert reason in found.reasons["separation_sum"] and found.values["accuracy"] == 1
+
+
 def test_the_null_of_probabilities_is_that_of_shuffled_persons(tmp_path):
     rows = people(200)
     table, data = probable(rows), str(write(tmp_path / "people.csv", rows))
