@@ -51,17 +51,19 @@ def _home() -> Path:
 
 
 def distrusted(folder: Path) -> str | None:
-    """Return why a folder of the cache is not used: another user owns it, or every user can write to it. ``None`` if it
-    is, or is not there.
+    """Return why a folder of the cache is not used: it is a file, another user owns it, or every user can write to it.
+    ``None`` if it is, or is not there.
 
     Who writes there decides what gates see, as who writes to ``~/.ssh`` decides who logs in. A group that can write is
     trusted, since many systems give each user one.
     """
-    if sys.platform == "win32":
-        return None
     try:
         about = folder.stat()
     except OSError:
+        return None
+    if not stat.S_ISDIR(about.st_mode):
+        return f"{folder} is no folder; give one (--bias-cache=DIR)"
+    if sys.platform == "win32":
         return None
     if about.st_uid not in (os.getuid(), 0):
         return (
@@ -93,6 +95,8 @@ def write_whole(path: Path, content: bytes) -> None:
             path.write_bytes(content)
         else:
             _replace(Path(os.path.realpath(path)), content)
+    except FileExistsError as error:  # of the folders that are made for it
+        raise WriteError(error.errno, f"{error.filename} is no folder", str(path)) from error
     except OSError as error:
         raise WriteError(error.errno, error.strerror or str(error), str(path)) from error
     except ValueError as error:  # a path with a null character

@@ -189,6 +189,16 @@ def test_a_cache_that_is_not_trusted_is_named_in_every_run(cached: pytest.Pytest
     assert result.ret == 0
 
 
+def test_a_cache_that_is_a_file_is_named_and_stays(cached: pytest.Pytester) -> None:
+    (cached.path / "cache").write_text("notes")
+    result = cached.runpytest(*cached.measuring)  # type: ignore[attr-defined]
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["note: nothing is read from or written to the score cache: *cache is no folder; give *"]
+    )
+    assert (cached.path / "cache").read_text() == "notes"
+
+
 def test_a_cache_of_another_user_is_named(cached: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = cached.mkdir("cache")
     if os.getuid() == 0:
