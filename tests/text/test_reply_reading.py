@@ -92,3 +92,20 @@ def test_every_reply_is_read_as_one_thing(reply: str) -> None:
 )
 def test_a_refusal_that_begins_with_a_label_is_no_answer(reply: str, read: int) -> None:
     assert ReplyReader(("Sí", "No"), refusals("es"), "es").read(reply) == read
+
+
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [
+        ("<!DOCTYPE html>\n<html><body>No healthy upstream</body></html>", 3),
+        ("<html><body>No response</body></html>", 3),
+        ('{"error": {"message": "No capacity"}}', 3),
+        ('{"yes": 0.3, "no": 0.7}', 3),
+        ('```json\n{"Yes": false, "No": true}\n```', 3),
+        ('{"answer": "No", "reason": "yes would be risky"}', 1),
+        ('```json\n{"answer": "Yes"}\n```', 0),
+        ("<p><b>Yes.</b></p>", 0),
+    ],
+)
+def test_a_page_an_error_and_figures_of_all_options_are_no_answers(reply: str, read: int) -> None:
+    assert ReplyReader(("Yes", "No"), ()).read(reply) == read
