@@ -98,7 +98,7 @@ class Replies(Query):
 
     ``language``: of the replies. ``own_refusals``: what a reply that declines begins with, in small letters; those
     that are packaged in the language by default. ``name`` and ``digest``: of the question, by which files name its
-    cases.
+    cases. ``reading``: raise it whenever a reply may be read otherwise, since counts are stored.
     """
 
     labels: tuple[str, ...]
@@ -108,6 +108,7 @@ class Replies(Query):
     name: str = ""
     digest: str = ""
     own_refusals: tuple[str, ...] = ()
+    reading: int = 1
     dtype = "int32"
     window = 64  #: messages in a window; small, so that an interruption loses little
 
