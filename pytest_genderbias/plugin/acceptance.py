@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.gates.agreement import MUST_AGREE
@@ -14,8 +16,9 @@ from pytest_genderbias.gates.book_places import Place, book_path
 from pytest_genderbias.gates.book_update import Change, state_of, to_write, update_books
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.verdicts import anchor_in_words
-from pytest_genderbias.measurement.plain_data import read_mapping, read_stored
+from pytest_genderbias.measurement.plain_data import as_plain, read_mapping, read_stored
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
+from pytest_genderbias.plugin.reported import ReportedOutcome
 from pytest_genderbias.text.printable import brief, format_number
 from pytest_genderbias.text.schema import read_value
 
@@ -84,24 +87,10 @@ def _unpacked(items: object) -> bytes:
         ) from None
 
 
-@dataclass
-class Proposals:
-    """Proposed entries of the tests of one baseline file.
-
-    Attributes:
-        entries: the proposed entries by name, one for each test.
-        refused: names of entries with a worse value and no reason for it.
-        complete: whether all tests of the file ran.
-    """
-
-    entries: dict[str, list[ProposedEntry]] = field(default_factory=dict)
-    refused: set[str] = field(default_factory=set)
-    complete: bool = False
-
-
 def accept(
     directory: Place,
-    proposals: Mapping[BookKey, Proposals],
+    outcomes: Iterable[ReportedOutcome],
+    complete: Collection[BookKey],
     unused: Mapping[Place, set[str]],
     only_new: bool,
     messages: Messages,
@@ -114,7 +103,8 @@ def accept(
 
     Args:
         directory: folder of the baselines.
-        proposals: by model and module.
+        outcomes: of the tests, with the entries that they propose.
+        complete: models and modules whose tests all ran.
         unused: names of the entries to remove, by file.
         only_new: leave stored entries as they are.
         messages: receives a line for every change and every entry that is not written.
@@ -123,11 +113,14 @@ def accept(
     Returns:
         Whether the update was written, or nothing was to be written.
     """
-    books = {book_path(directory, key.model, key.module): key for key in proposals if key.model}
+    of_books: dict[BookKey, list[ReportedOutcome]] = {}
+    for outcome in outcomes:
+        of_books.setdefault(outcome.key, []).append(outcome)
+    books = {book_path(directory, key.model, key.module): key for key in of_books if key.model}
     for path in unused:
         books.setdefault(path, BookKey(path.parent.name, module_and_names(path)[0]))
     decisions: dict[tuple[str, str], _Decision] = {
-        key: _Decision(path, key, proposals.get(key, Proposals()), frozenset(unused.get(path, ())), only_new)
+        key: _Decision(path, key, of_books.get(key, ()), key in complete, frozenset(unused.get(path, ())), only_new)
         for path, key in sorted(books.items())
     }
 
@@ -172,7 +165,8 @@ class _Decision:
     Attributes:
         path: the file.
         key: its model and module.
-        proposals: what the tests would store.
+        outcomes: of its tests.
+        complete: whether all its tests ran.
         unused: names of entries to remove.
         only_new: leave stored entries as they are.
         stored: the entries of the last call.
@@ -182,17 +176,31 @@ class _Decision:
 
     path: Place
     key: BookKey
-    proposals: Proposals
+    outcomes: Sequence[ReportedOutcome]
+    complete: bool
     unused: frozenset[str]
     only_new: bool
     stored: Mapping[str, BaselineEntry] = field(default_factory=dict)
     messages: Messages = field(default_factory=Messages)
     changes: bool = False
 
+    @cached_property
+    def proposals(self) -> Mapping[str, Sequence[ProposedEntry]]:
+        """The proposed entries by name, one for each test."""
+        found: dict[str, list[ProposedEntry]] = {}
+        for name, entry in chain.from_iterable(outcome.entries.items() for outcome in self.outcomes):
+            found.setdefault(name, []).append(ProposedEntry.from_dict(as_plain(entry)))
+        return found
+
+    @cached_property
+    def refused(self) -> frozenset[str]:
+        """Names of entries with a worse value and no reason for it."""
+        return frozenset[str]().union(*(outcome.refused for outcome in self.outcomes))
+
     @property
     def is_refused(self) -> bool:
         """Whether an entry must not be written."""
-        return bool(self.proposals.refused or self.messages.failures)
+        return bool(self.refused or self.messages.failures)
 
     def __call__(self, stored: Mapping[str, BaselineEntry]) -> Change:
         """Return the change of a file with these entries."""
@@ -216,7 +224,7 @@ class _Decision:
         """Return whether the verdicts on an entry hold for what is stored now, or only its gates change, which no
         verdict rests on.
         """
-        judged = {proposal.against for proposal in self.proposals.entries[name]}
+        judged = {proposal.against for proposal in self.proposals[name]}
         return judged == {state_of(stored)} or state_of(changed.entry) == state_of(stored)
 
     def _agreed(self) -> dict[str, NewEntry]:
@@ -225,16 +233,16 @@ class _Decision:
         An entry with a worse value of a statistic whose gate did not run is written only if there is a reason.
         """
         agreed: dict[str, NewEntry] = {}
-        for name, proposed in self.proposals.entries.items():
+        for name, proposed in self.proposals.items():
             merged, module = merge(proposed), self.key.module
             if merged is None:
                 self.messages.fail(
                     f"two measurements of {module} claim the baseline entry {name!r}; give one of them another name"
                 )
-            elif name in self.proposals.refused:
+            elif name in self.refused:
                 continue
             elif not self.only_new or all(proposal.against == "" for proposal in proposed):
-                is_known = self.proposals.complete or name not in self.stored
+                is_known = self.complete or name not in self.stored
                 new, unseen = add_gates(merged, proposed, {} if is_known else self.stored[name].gated)
                 if unseen:
                     self.messages.fail(f"not written: {name} of {module}: {'; '.join(map(_unseen_in_words, unseen))}")

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance
-    from pytest_genderbias.plugin.acceptance import Proposals
     from pytest_genderbias.plugin.reported import ReportedOutcome
     from pytest_genderbias.reports.run_report import RunInfo, RunReport
     from pytest_genderbias.reports.run_results import RunResults
@@ -174,19 +173,6 @@ class Ledger:
     def _broken(self) -> list[str]:
         """Node ids of tests that measure and failed without a verdict that failed them."""
         return [node_id for node_id, one in self._reported.items() if one.is_broken]
-
-    def _proposals(self) -> dict[BookKey, Proposals]:
-        """Return what tests would store, by baseline file."""
-        from pytest_genderbias.measurement.plain_data import as_plain
-        from pytest_genderbias.plugin.acceptance import Proposals, ProposedEntry
-
-        found: dict[BookKey, Proposals] = {}
-        for outcome in self._reported.values():
-            proposals = found.setdefault(outcome.key, Proposals())
-            proposals.refused |= outcome.refused
-            for name, entry in outcome.entries.items():
-                proposals.entries.setdefault(name, []).append(ProposedEntry.from_dict(as_plain(entry)))
-        return found
 
     # Workers of xdist.
 
@@ -356,9 +342,9 @@ class Ledger:
             return
         from pytest_genderbias.plugin.acceptance import accept
 
-        narrowed, of_books = self._is_narrowed(session), self._proposals()
-        for key, proposals in of_books.items():
-            proposals.complete = not narrowed and self._is_complete(key)
+        outcomes = list(self._reported.values())
+        keys = set() if self._is_narrowed(session) else {outcome.key for outcome in outcomes}
+        whole = {key for key in keys if self._is_complete(key)}
         only_new = self._settings.update == "new"
         # A broken or undecided limit keeps no update from being stored: it says nothing of what was accepted before.
         failed = {
@@ -369,7 +355,7 @@ class Ledger:
         why += [f"{node_id}: no verdict" for node_id in sorted(self._broken)]
         why += ["a worker of pytest-xdist died"] if self._crashed else []
         unused = {} if only_new else unused
-        if not accept(self._settings.baseline, of_books, unused, only_new, self._messages, why):
+        if not accept(self._settings.baseline, outcomes, whole, unused, only_new, self._messages, why):
             for node_id, one in self._reported.items():
                 settled = (replace(of, code=NOT_STORED) if of.code == STORED else of for of in one.judgements)
                 self._reported[node_id] = replace(one, judgements=tuple(settled))

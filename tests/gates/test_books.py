@@ -27,8 +27,9 @@ from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import update_books
 from pytest_genderbias.gates.item_file import pack_items
 from pytest_genderbias.gates.verdicts import passes
-from pytest_genderbias.plugin.acceptance import Proposals, ProposedEntry, accept
-from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
+from pytest_genderbias.plugin.acceptance import ProposedEntry, accept
+from pytest_genderbias.plugin.books import Messages, module_and_names
+from pytest_genderbias.plugin.reported import ReportedOutcome
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, SumsByStatistic, mean_sums
 
 
@@ -316,8 +317,8 @@ def test_a_merge_conflict_names_the_entries_and_loses_no_reason(tmp_path: Path) 
         )
         assert "with its 'accepted' reasons" in text and "git checkout --ours" in text
         assert "delete" not in text and "--bias-update" not in text
-    proposed = {BookKey("m", "t.py"): Proposals({"tiny": [ProposedEntry(entry_of(hand_made(0.3)))]})}
-    accept(tmp_path, proposed, {}, False, messages := Messages())
+    proposed = ReportedOutcome("t.py", "m", True, entries={"tiny": ProposedEntry(entry_of(hand_made(0.3)))})
+    accept(tmp_path, [proposed], (), {}, False, messages := Messages())
     assert messages.failures and book.read_bytes() == conflict
 
 
@@ -414,9 +415,9 @@ def test_a_judge_follows_a_run_that_replaces_the_entry_meanwhile(
     assert found.code == "unchanged" and "share 0.3 -> 0.3" in found.text
 
 
-def proposals_of(baseline: Baseline) -> dict[BookKey, Proposals]:
-    entries = {name: [ProposedEntry(new, against=baseline.against[name])] for name, new in baseline.entries().items()}
-    return {BookKey("m", "t.py"): Proposals(entries)}
+def outcomes_of(baseline: Baseline) -> list[ReportedOutcome]:
+    entries = {name: ProposedEntry(new, against=baseline.against[name]) for name, new in baseline.entries().items()}
+    return [ReportedOutcome("t.py", "m", True, entries=entries)]
 
 
 @pytest.mark.parametrize("update", ["all", "new"])
@@ -427,7 +428,7 @@ def test_a_verdict_on_an_entry_that_another_run_changed_meanwhile_writes_nothing
     assert baseline.judge(hand_made(0.05), margin=0.0).code == "stored", "better than what is stored, or the first"
     book = stored_book(tmp_path, 0.0)  # the other run: better still, so that 0.05 would need a reason now
     before = book.read_bytes()
-    accept(tmp_path, proposals_of(baseline), {}, update == "new", messages := Messages())
+    accept(tmp_path, outcomes_of(baseline), (), {}, update == "new", messages := Messages())
     assert messages.failures and book.read_bytes() == before
     [(line, _)] = messages.lines
     assert line.startswith(
@@ -441,7 +442,7 @@ def test_runs_that_agree_do_not_disturb_each_other(tmp_path: Path) -> None:
     write_entries(
         tmp_path, "m", "t.py", {"tiny": entry_of(hand_made(), gated={"share": 0.01}), "other": entry_of(hand_made())}
     )
-    accept(tmp_path, proposals_of(baseline), {}, False, messages := Messages())
+    accept(tmp_path, outcomes_of(baseline), (), {}, False, messages := Messages())
     assert not messages.failures
     stored = read_book(book_path(tmp_path, "m", "t.py"))
     assert set(stored) == {"tiny", "other"} and stored["tiny"].gated == {"share": 0.02}
