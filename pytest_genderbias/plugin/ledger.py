@@ -64,9 +64,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.plugin.reported import ReportedOutcome
-    from pytest_genderbias.reports.run_report import RunInfo, RunReport
-    from pytest_genderbias.reports.run_results import RunResults
-    from pytest_genderbias.reports.selection import SelectionRow
+    from pytest_genderbias.reports.run_report import RunInfo, RunReport, SelectionRow
 
 
 _WITHOUT_FILES = f"{__package__}.without_files"  #: a run that loads it measures, and is not meant to judge
@@ -391,16 +389,17 @@ class Ledger:
                 self._messages.fail(growth.failure)
 
     @cached_property
-    def _results(self) -> RunResults:
-        """What the run measured and judged, at its end."""
-        from pytest_genderbias.reports.run_results import RunResults
+    def _report(self) -> RunReport:
+        """What the run measured and judged, at its end, without what only its files show."""
+        from pytest_genderbias.reports.run_report import RunInfo, RunReport
 
         variances: list[ValueVariance] = []
         if self._settings.variance:
             from pytest_genderbias.measurement.variance import all_variances
 
             variances = all_variances(self._measurements)
-        return RunResults(
+        return RunReport(
+            RunInfo("", ""),
             tuple(self._measurements),
             tuple(self._judgements),
             tuple(self._comparisons),
@@ -413,7 +412,7 @@ class Ledger:
         """Write the files that flags ask for. One that cannot be written fails the run, and the others are written."""
         if not needs_report(self._settings) or self._config.option.collectonly:
             return
-        report, trouble = write_outputs(self._make_report(session), self._settings)
+        report, trouble = write_outputs(self._complete_report(session), self._settings)
         if self._settings.github and is_in_actions():
             trouble += append_to_job(report)
             self._annotations = annotations_in_repository(report, self._config)
@@ -422,25 +421,19 @@ class Ledger:
         if trouble:
             _fail(session)
 
-    def _make_report(self, session: pytest.Session) -> RunReport:
+    def _complete_report(self, session: pytest.Session) -> RunReport:
+        """Return the report with all that the files of the run show."""
         from pytest_genderbias.reports.picture import Picture
-        from pytest_genderbias.reports.run_report import RunReport
 
         drawn: list[object] = []
         for picture in chain.from_iterable(one.pictures for one in self._reported.values()):
             if picture not in drawn:
                 drawn.append(picture)
-        seconds, results = time.perf_counter() - self._start, self._results
-        report = RunReport(
-            run_info(self._config, int(session.exitstatus), seconds),
-            results.measurements,
-            results.judgements,
-            results.comparisons,
-            results.not_compared,
-            results.not_judged,
-            results.variances,
-            tuple(map(Picture.from_dict, drawn)),
-            tuple(self._messages.failures),
+        report = replace(
+            self._report,
+            run=run_info(self._config, int(session.exitstatus), time.perf_counter() - self._start),
+            pictures=tuple(map(Picture.from_dict, drawn)),
+            failures=tuple(self._messages.failures),
             tests=tuple(one.finished for one in self._reported.values() if one.finished is not None),
             selections=self._selections(),
         )
@@ -466,7 +459,7 @@ class Ledger:
             return
         terminalreporter.write_sep("=", "bias")
         lines = door("summary of a run")(
-            self._results,
+            self._report,
             terminal_width(self._config),
             max(0, self._config.get_verbosity()),
             messages=self._messages.lines,

@@ -33,10 +33,10 @@ from pytest_genderbias.reports.fields import (
 from pytest_genderbias.reports.figures.files import write_figures
 from pytest_genderbias.reports.html_page import history_in_words, safe, words_of, write_report
 from pytest_genderbias.reports.records import as_csv, cell_text, write_records
-from pytest_genderbias.reports.run_report import RunReport, write_json
+from pytest_genderbias.reports.run_report import RunReport, SelectionRow, write_json
 from pytest_genderbias.reports.run_summary import broken_tests, run_verdict
 from pytest_genderbias.reports.run_tables import reduction_rows
-from pytest_genderbias.reports.selection import ABOVE_MEDIAN, SelectionRow
+from pytest_genderbias.reports.selection import ABOVE_MEDIAN
 from pytest_genderbias.suites.suite import suite_names
 from pytest_genderbias.text.columns import together
 from pytest_genderbias.text.plain_files import parse_json, read_whole

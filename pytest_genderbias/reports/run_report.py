@@ -18,7 +18,6 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema, read_stored
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.picture import Picture
-from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.plain_files import parse_json, read_whole
 from pytest_genderbias.text.printable import json_text
@@ -77,6 +76,39 @@ class RunInfo:
         with suppress(ValueError):
             return datetime.datetime.fromisoformat(self.date)
         return None
+
+
+@dataclass(frozen=True)
+class SelectionRow:
+    """Selection of a group of persons in one decision, as plain data.
+
+    Attributes:
+        model: name of the model.
+        decision: the predicted class that counts as selected, "score above the median", or ``selected``.
+        category: the columns by which persons are grouped.
+        group: name of the group; ``unknown`` for persons who are not counted.
+        persons: persons of the group.
+        share: their share of all persons whose group is known; ``None`` where there is no figure, as in the rest.
+        selected: selected persons.
+        rate: selection rate.
+        ratio: impact ratio.
+        low: lower bound of the ratio.
+        high: upper bound of the ratio.
+        note: why a figure is missing.
+    """
+
+    model: str
+    decision: str
+    category: str
+    group: str
+    persons: int
+    share: float | None = None
+    selected: int | None = None
+    rate: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)

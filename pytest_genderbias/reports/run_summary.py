@@ -66,7 +66,6 @@ from pytest_genderbias.text.printable import counted, format_figure, format_grow
 
 if TYPE_CHECKING:
     from pytest_genderbias.reports.run_report import RunReport
-    from pytest_genderbias.reports.run_results import RunResults
 
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]
@@ -462,7 +461,7 @@ _MOST_NAMES = 10  #: of gates that are better than their baselines
 
 
 def summary_lines(
-    report: RunReport | RunResults,
+    report: RunReport,
     width: int,
     detail: int = 0,
     messages: Sequence[Line] = (),
@@ -474,7 +473,7 @@ def summary_lines(
     """Yield each text of the summary of a run with its markup.
 
     Args:
-        report: of the run, or what it measured and judged; nothing else of it is shown.
+        report: of the run, of which the files of a run show more.
         width: columns of the terminal.
         detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
         messages: lines with their markup.
@@ -526,7 +525,7 @@ def _on_baselines(judgements: Sequence[Judgement]) -> Iterator[Line]:
         yield f"{what} ({which}): refresh with --bias-update, or the model may become as much worse unseen", "yellow"
 
 
-def _verdict(report: RunReport | RunResults, broken: int) -> str:
+def _verdict(report: RunReport, broken: int) -> str:
     """Return the last line: how many gates have which verdict, what was measured without one, what did not run."""
     counts = Counter(map(_in_a_word, sorted(report.judgements, key=_severity)))
     parts = [f"{count} {what}" for what, count in counts.items()]

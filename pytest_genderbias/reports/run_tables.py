@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Comparison, Judgement, LeftOut
     from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.reports.run_report import RunReport
-    from pytest_genderbias.reports.run_results import RunResults
 
 COMPARED = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)",
@@ -166,13 +165,13 @@ class RunTable:
     notes: Sequence[str] = ()
 
 
-def run_tables(report: RunReport | RunResults, compare: bool = False, variance: bool = False) -> Iterator[RunTable]:
+def run_tables(report: RunReport, compare: bool = False, variance: bool = False) -> Iterator[RunTable]:
     """Yield the tables that a run has beside those of its gates and suites; one without rows says in notes why.
 
     A grid that a mitigation was chosen from has one table for all of its judgements.
 
     Args:
-        report: of the run, or what it measured and judged.
+        report: of the run.
         compare: whether the run was asked to compare models, so that it has this table in any case.
         variance: the same of sources of variance.
     """

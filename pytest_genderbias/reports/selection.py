@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pytest_genderbias.datasets.files import Row, column_names, place, read_rows
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.models.predictions import group_name, looks_like_predictions
 from pytest_genderbias.models.roles import COREFERENCE_PREDICTIONS
+from pytest_genderbias.reports.run_report import SelectionRow
 from pytest_genderbias.statistics.impact_ratio import LEAST_SHARE, above_median, impact_ratios
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.printable import brief
@@ -23,39 +24,6 @@ _PREFIX, _SCORE, _PREDICTION, _SELECTED = "group_", "score", "prediction", "sele
 _TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _MOST_CATEGORIES = 3  #: of which every combination has a table
 _UNKNOWN = ("", "unknown")
-
-
-@dataclass(frozen=True)
-class SelectionRow:
-    """Selection of a group of persons in one decision, as plain data.
-
-    Attributes:
-        model: name of the model.
-        decision: the predicted class that counts as selected, :data:`ABOVE_MEDIAN`, or ``selected``.
-        category: the columns by which persons are grouped.
-        group: name of the group; ``unknown`` for persons who are not counted.
-        persons: persons of the group.
-        share: their share of all persons whose group is known; ``None`` where there is no figure, as in the rest.
-        selected: selected persons.
-        rate: selection rate.
-        ratio: impact ratio.
-        low: lower bound of the ratio.
-        high: upper bound of the ratio.
-        note: why a figure is missing.
-    """
-
-    model: str
-    decision: str
-    category: str
-    group: str
-    persons: int
-    share: float | None = None
-    selected: int | None = None
-    rate: float | None = None
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    note: str = ""
 
 
 def count_selected(model: str, path: Path) -> Iterator[SelectionRow]:

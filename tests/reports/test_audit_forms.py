@@ -14,8 +14,8 @@ from support.run_reports import HOSTILE, PASSED, REGRESSED, hostile_report, run_
 from pytest_genderbias.gates.judgement import ReductionFacts, SinceAnchor
 from pytest_genderbias.gates.verdicts import FinishedTest
 from pytest_genderbias.reports.audit import check_pack, write_audit
-from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.reports.selection import ABOVE_MEDIAN, SelectionRow
+from pytest_genderbias.reports.run_report import RunReport, SelectionRow
+from pytest_genderbias.reports.selection import ABOVE_MEDIAN
 
 SAID = {"because": "the tenth release", "owner": "Ada", "harm": "fewer adverts", "decided": "2026-11-22"}
 ROWS = (

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.reports.selection import ABOVE_MEDIAN, SelectionRow, count_selected, selection_rows
+from pytest_genderbias.reports.run_report import SelectionRow
+from pytest_genderbias.reports.selection import ABOVE_MEDIAN, count_selected, selection_rows
 
 
 def table(folder: Path, text: str, name: str = "hired.csv") -> Path:
