@@ -45,67 +45,42 @@ if TYPE_CHECKING:
 _ASKS = ("result", "exception")  #: methods of a future that tell of a failure
 
 
-@dataclass(frozen=True)
-class AsideFailure:
-    """A failure that was raised beside the call stack of its test.
-
-    Attributes:
-        failure: the exception.
-        test_thread: identifier of the thread that runs the test.
-        frames: the frames of the thread, or of the task, that raised it.
-        task: the task of asyncio that raised it; ``None`` for another thread.
-        future: the future of the thread's pool; ``None`` for any other thread.
-        asked: identifiers of the threads that asked this future.
-    """
-
-    failure: GateFailure
-    test_thread: int
-    frames: tuple[FrameType, ...]
-    task: Task[object] | None = None
-    future: Future[object] | None = None
-    asked: list[int] = field(default_factory=list)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the test does not know of it: it asked no future, and nothing raised the failure again outside of its
-        thread or task.
-        """
-        if self.future is not None:
-            return self.test_thread not in self.asked
-        if self.task is not None:
-            ended = self.task.done() and not self.task.cancelled()
-            if not ended or self.task.exception() is not self.failure:
-                return False
-        return all(frame in self.frames for frame, _ in walk_tb(self.failure.__traceback__))
-
-
-def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
-    """Return a failure that is about to be raised beside its test; ``None`` where it goes up the stack of the test
-    itself.
+def lost_aside(failure: GateFailure, test_thread: int) -> Callable[[], bool] | None:
+    """Return what says, once the test is over, whether it does not know of a failure that is about to be raised beside
+    it: it asked no future, and nothing raised the failure again outside of its thread or task. ``None`` where the
+    failure goes up the stack of the test itself.
 
     Args:
         failure: the exception.
         test_thread: identifier of the thread that runs the test.
     """
-    if get_ident() != test_thread:
-        frames = tuple(frame for frame, _ in walk_stack(sys._getframe()))
-        aside = AsideFailure(failure, test_thread, frames, future=_future_of(frames))
-        if aside.future is not None:
-            _note_who_asks(aside.future, aside.asked, test_thread)
-        return aside
+    beside = get_ident() != test_thread
+    task = None if beside else _current_task()
+    if not beside and task is None:
+        return None
+    frames = tuple(frame for frame, _ in walk_stack(sys._getframe()))
+    if task is not None:
+        outermost = getattr(task.get_coro(), "cr_frame", None)
+        frames = frames[: frames.index(outermost) + 1] if outermost in frames else frames
+    elif (future := _future_of(frames)) is not None:
+        asked = _who_asks(future, test_thread)
+        return lambda: test_thread not in asked
+
+    def is_lost() -> bool:
+        if task is not None and not (task.done() and not task.cancelled() and task.exception() is failure):
+            return False
+        return all(frame in frames for frame, _ in walk_tb(failure.__traceback__))
+
+    return is_lost
+
+
+def _current_task() -> Task[Any] | None:
     import asyncio
 
     try:
-        task = asyncio.current_task()
+        return asyncio.current_task()
     except RuntimeError:  # no loop runs
         return None
-    if task is None:
-        return None
-    frames = tuple(frame for frame, _ in walk_stack(sys._getframe()))
-    outermost = getattr(task.get_coro(), "cr_frame", None)
-    if outermost in frames:
-        frames = frames[: frames.index(outermost) + 1]
-    return AsideFailure(failure, test_thread, frames, task)
 
 
 def _future_of(frames: tuple[FrameType, ...]) -> Future[object] | None:
@@ -116,12 +91,13 @@ def _future_of(frames: tuple[FrameType, ...]) -> Future[object] | None:
     return next((future for future in found if isinstance(future, Future)), None)
 
 
-def _note_who_asks(future: Future[object], asked: list[int], test_thread: int) -> None:
-    """Add to ``asked`` each thread that asks a future, from now on; and the thread of the test, if it waits for it
-    already.
+def _who_asks(future: Future[object], test_thread: int) -> list[int]:
+    """Return a list that receives the identifier of each thread that asks a future, from now on; and has that of the
+    test, if it waits for it already.
 
     An event loop asks to hand the failure on to a future of its own, which reports it nowhere.
     """
+    asked: list[int] = []
 
     def noted(ask: Callable[..., Any]) -> Callable[..., Any]:
         def noting(*arguments: Any, **named: Any) -> Any:
@@ -137,6 +113,7 @@ def _note_who_asks(future: Future[object], asked: list[int], test_thread: int) -
     waiting = walk_stack(of_test) if of_test is not None else ()
     if any(frame.f_code.co_name in _ASKS and frame.f_locals.get("self") is future for frame, _ in waiting):
         asked.append(test_thread)
+    return asked
 
 
 _PROPERTY = "bias."  #: start of the names of properties in JUnit's file
@@ -156,7 +133,7 @@ class ItemOutcome:
         concluded: how many judgements have their final outcome: what the test made of them is known.
         unjudged: why the test did not judge, if it was skipped for that.
         seconds: how long its parts took until now.
-        aside: failures that were raised beside the call stack of the test.
+        aside: failures that were raised beside the call stack of the test, each with what says whether it is lost.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -167,7 +144,7 @@ class ItemOutcome:
     concluded: int = 0
     unjudged: NotJudged | None = None
     seconds: float = 0.0
-    aside: list[AsideFailure] = field(default_factory=list)
+    aside: list[tuple[GateFailure, Callable[[], bool]]] = field(default_factory=list)
 
 
 _OUTCOME = pytest.StashKey[ItemOutcome]()
@@ -273,8 +250,8 @@ class RunningTest:
 
     def _note_failure(self, failure: GateFailure) -> None:
         """Keep a failure that may not reach the test."""
-        if (aside := raised_aside(failure, self.thread)) is not None:
-            outcome_of(self.item).aside.append(aside)
+        if (is_lost := lost_aside(failure, self.thread)) is not None:
+            outcome_of(self.item).aside.append((failure, is_lost))
 
     def end(self) -> None:
         """Referee it no more."""
@@ -406,7 +383,7 @@ def lost_failures_raised(item: pytest.Item) -> Iterator[None]:
 
 def _raise_lost_failure(item: pytest.Item) -> None:
     aside = outcome_of(item).aside if _OUTCOME in item.stash else []
-    lost = next((one.failure for one in aside if one.is_lost), None)
+    lost = next((failure for failure, is_lost in aside if is_lost()), None)
     aside.clear()
     if lost is not None:
         raise lost from None
