@@ -17,10 +17,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest._code.code import ReprExceptionInfo, ReprFileLocation, ReprTracebackNative
 
 from pytest_genderbias.escaping import isolated, printable
 from pytest_genderbias.plugin.workers import WorkerNode, is_worker, worker_input
@@ -296,29 +296,20 @@ def show(terminalreporter: TerminalReporter, text: str, markup: str = "") -> Non
     terminalreporter.write_line(isolated(printable(text, keep="\n")), **dict.fromkeys(markup.split(), True))
 
 
-@dataclass(frozen=True)
-class _Explanation:
-    """Failures in the form of pytest's reports: the short summary takes a line from the ``message`` of the crash."""
-
-    reprcrash: SimpleNamespace
-
-    def __str__(self) -> str:
-        return str(self.reprcrash.message)
-
-
 def count_failures(failures: Sequence[str], terminalreporter: TerminalReporter) -> None:
-    """Add an error to the short summary and to the last line for each failure, and so colour the last line red.
+    """Add an error to the short summary and to the last line for each failure, and so colour the last line red. The
+    short summary takes a line from the message of the crash.
 
     Call it when the section that shows them in full is printed: pytest then does not show them once more.
     """
     for text in failures:
-        explanation = _Explanation(SimpleNamespace(message=printable(text)))
+        message = printable(text)
         report = pytest.TestReport(
             nodeid="bias",
             location=("bias", None, "bias"),
             keywords={},
             outcome="failed",
-            longrepr=explanation,  # type: ignore[arg-type]
+            longrepr=ReprExceptionInfo(ReprTracebackNative([message]), ReprFileLocation("bias", 0, message)),
             when="teardown",
         )
         terminalreporter._add_stats("error", [report])
