@@ -30,34 +30,36 @@ _IN_PYTHON = (
 )
 
 
-class GateKeeper:
-    """Decides on tests in Python before their fixtures are set up, and on optional ones that do not apply."""
+# Hooks: decide on tests in Python before their fixtures are set up, and on optional ones that do not apply.
 
-    @pytest.hookimpl
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Skip or fail a test that has no model. Marks that skip a test come first, since pytest reads them first."""
-        if not isinstance(item, BiasItem) and outcomes.measures(item):
-            require_model(item)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
-        """Skip an optional test whose mitigation does not apply, and fail one whose gate failed in a thread, or lacks
-        what ``bias_evidence`` demands.
-        """
-        _require_evidence(item)
-        try:
-            with outcomes.lost_failures_raised(item):
-                return (yield)
-        except MitigationNotApplicableError as error:
-            if isinstance(item, BiasItem) or not gate_marker(item).optional:
-                raise
-            _skip(item, INAPPLICABLE, str(error))
+@pytest.hookimpl
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip or fail a test that has no model. Marks that skip a test come first, since pytest reads them first."""
+    if not isinstance(item, BiasItem) and outcomes.measures(item):
+        require_model(item)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:
-        """Fail a test whose gate failed in a thread that a fixture ended."""
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Skip an optional test whose mitigation does not apply, and fail one whose gate failed in a thread, or lacks
+    what ``bias_evidence`` demands.
+    """
+    _require_evidence(item)
+    try:
         with outcomes.lost_failures_raised(item):
             return (yield)
+    except MitigationNotApplicableError as error:
+        if isinstance(item, BiasItem) or not gate_marker(item).optional:
+            raise
+        _skip(item, INAPPLICABLE, str(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Fail a test whose gate failed in a thread that a fixture ended."""
+    with outcomes.lost_failures_raised(item):
+        return (yield)
 
 
 def _require_evidence(item: pytest.Item) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pytest_genderbias.errors import BiasError, GateError, NotApplicableError, SettingError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import CHAT
-from pytest_genderbias.plugin import outcomes
+from pytest_genderbias.plugin import outcomes, unjudged
 from pytest_genderbias.plugin.bias_item import NODE_ID, BiasItem, gate_marker
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.options import (
@@ -23,7 +23,6 @@ from pytest_genderbias.plugin.options import (
 )
 from pytest_genderbias.plugin.progress import WorkersOnOneLine
 from pytest_genderbias.plugin.session import RUNS, TEMPORARY, choose_temporary, mitigations_of, runner_of
-from pytest_genderbias.plugin.unjudged import GateKeeper, not_applicable, require_model
 from pytest_genderbias.plugin.workers import WorkerNode, is_worker, send_to_worker
 from pytest_genderbias.text.printable import counted
 
@@ -53,8 +52,7 @@ class Work:
         self._too_dear: SettingError | None = None
         self._ledger = Ledger(config)
         config.pluginmanager.register(self._ledger, "genderbias-ledger")
-        config.pluginmanager.register(GateKeeper(), "genderbias-gate-keeper")
-        config.pluginmanager.register(Interruptions(), "genderbias-interruptions")
+        config.pluginmanager.register(unjudged, "genderbias-gate-keeper")
 
     # Hooks.
 
@@ -94,6 +92,12 @@ class Work:
         ids = [spec.name for spec in specs] or ["no-model"]
         metafunc.parametrize("bias_model_spec", specs or [None], ids=ids, indirect=True, scope="session")
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """Collect; whatever an interruption was turned into is one again."""
+        with _plain():
+            return (yield)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add the suites of ``--bias-suite``, and mark tests that measure."""
@@ -111,8 +115,14 @@ class Work:
         except GateError as error:  # a wrong marker of a unittest.TestCase, whose tests pytest does not generate
             raise pytest.UsageError(str(error)) from None
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Run the tests; whatever an interruption was turned into is one again."""
+        with _plain():
+            self._say_what_is_asked(session)
+            return (yield)
+
+    def _say_what_is_asked(self, session: pytest.Session) -> None:
         """Say what chat endpoints are asked in all; where that is more than a run may send, it ends here.
 
         A worker of xdist cannot end its run, and fails each test that would ask.
@@ -160,85 +170,6 @@ class Work:
         outcomes.explain_timeout(item, report)
         return report
 
-    # What the fixtures of the same names return.
-
-    def bias_model(self) -> Model:
-        """Load the model under test."""
-        item = outcomes.measuring_item(self._config)
-        try:
-            return runner_of(self._config).models.model(require_model(item))
-        except BiasError as error:
-            raise error.with_traceback(None) from error.__cause__  # the way to it says nothing to who wrote the test
-
-    def bias_suite(self) -> Callable[[str], Suite]:
-        """Return what loads a suite."""
-        return runner_of(self._config).suites
-
-    def bias_measure(self, shared: bool) -> Callable[..., Measurement]:
-        """Return what measures a suite on the model under test; ``shared``: in a fixture of several tests."""
-
-        def measure(
-            suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
-        ) -> Measurement:
-            from pytest_genderbias.gates.limits import decided_by
-
-            __tracebackhide__ = True
-            item = outcomes.measuring_item(self._config, shared)
-            spec = require_model(item)
-            try:
-                runner = runner_of(self._config)
-                loaded = runner.suites(suite) if isinstance(suite, str) else suite
-                limits = (
-                    until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
-                )
-                decided = decided_by(limits.items(), loaded.statistics) if limits else None
-                measurement = runner.measure(loaded, spec, settings, decided)
-            except NotApplicableError as error:
-                not_applicable(item, error)
-            except BiasError as error:
-                raise error.with_traceback(None) from error.__cause__
-            outcomes.record_measurement(item, measurement)
-            return measurement
-
-        return measure
-
-    def bias_mitigation(self) -> Callable[..., Any]:
-        """Return what mitigates the model under test."""
-
-        def mitigate(method: object, recipe: object = None, **settings: object) -> object:
-            __tracebackhide__ = True
-            item = outcomes.measuring_item(self._config)
-            try:
-                return mitigations_of(self._config).mitigate(
-                    require_model(item), method, recipe, data=self._settings.data, **settings
-                )
-            except NotApplicableError as error:
-                not_applicable(item, error)
-            except BiasError as error:
-                raise error.with_traceback(None) from error.__cause__
-
-        return mitigate
-
-    def bias_baseline(self, model: str) -> Baseline:
-        """Return the stored baselines of a model and of the module of the test that runs."""
-        return outcomes.baseline_of(outcomes.measuring_item(self._config), model)
-
-
-class Interruptions:
-    """Hooks around everything that a run does after its configuration."""
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_collection(self) -> Generator[None, object, object]:
-        """Collect; whatever an interruption was turned into is one again."""
-        with _plain():
-            return (yield)
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtestloop(self) -> Generator[None, object, object]:
-        """Run the tests; whatever an interruption was turned into is one again."""
-        with _plain():
-            return (yield)
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Leave out places without a line, as Python 3.11 has where a ``with`` begins: pytest counts on one."""
@@ -261,6 +192,69 @@ class Interruptions:
                 " run again for the others",
                 returncode=pytest.ExitCode.INTERRUPTED,
             ) from None
+
+    # What the fixtures of the same names return.
+
+    def bias_model(self) -> Model:
+        """Load the model under test."""
+        item = outcomes.measuring_item(self._config)
+        try:
+            return runner_of(self._config).models.model(unjudged.require_model(item))
+        except BiasError as error:
+            raise error.with_traceback(None) from error.__cause__  # the way to it says nothing to who wrote the test
+
+    def bias_suite(self) -> Callable[[str], Suite]:
+        """Return what loads a suite."""
+        return runner_of(self._config).suites
+
+    def bias_measure(self, shared: bool) -> Callable[..., Measurement]:
+        """Return what measures a suite on the model under test; ``shared``: in a fixture of several tests."""
+
+        def measure(
+            suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
+        ) -> Measurement:
+            from pytest_genderbias.gates.limits import decided_by
+
+            __tracebackhide__ = True
+            item = outcomes.measuring_item(self._config, shared)
+            spec = unjudged.require_model(item)
+            try:
+                runner = runner_of(self._config)
+                loaded = runner.suites(suite) if isinstance(suite, str) else suite
+                limits = (
+                    until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
+                )
+                decided = decided_by(limits.items(), loaded.statistics) if limits else None
+                measurement = runner.measure(loaded, spec, settings, decided)
+            except NotApplicableError as error:
+                unjudged.not_applicable(item, error)
+            except BiasError as error:
+                raise error.with_traceback(None) from error.__cause__
+            outcomes.record_measurement(item, measurement)
+            return measurement
+
+        return measure
+
+    def bias_mitigation(self) -> Callable[..., Any]:
+        """Return what mitigates the model under test."""
+
+        def mitigate(method: object, recipe: object = None, **settings: object) -> object:
+            __tracebackhide__ = True
+            item = outcomes.measuring_item(self._config)
+            try:
+                return mitigations_of(self._config).mitigate(
+                    unjudged.require_model(item), method, recipe, data=self._settings.data, **settings
+                )
+            except NotApplicableError as error:
+                unjudged.not_applicable(item, error)
+            except BiasError as error:
+                raise error.with_traceback(None) from error.__cause__
+
+        return mitigate
+
+    def bias_baseline(self, model: str) -> Baseline:
+        """Return the stored baselines of a model and of the module of the test that runs."""
+        return outcomes.baseline_of(outcomes.measuring_item(self._config), model)
 
 
 @contextmanager
