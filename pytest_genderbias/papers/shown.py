@@ -452,13 +452,13 @@ CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
 
 #: Module and function of each kind, by its name; the function takes ``(settings, places)``.
 KINDS: Mapping[str, str] = {
-    "agreement": "agreement:carry_out",
-    "extremes": "extremes:carry_out",
+    "agreement": "orgad2022:carry_out_agreement",
+    "extremes": "dev2019:carry_out_extremes",
     "growth": "curves:carry_out_growth",
     "mitigation": "mitigation:carry_out",
-    "paired-subspace": "paired_subspace:carry_out",
+    "paired-subspace": "dev2019:carry_out_paired_subspace",
     "resilience": "curves:carry_out_resilience",
-    "scrubbed-words": "scrubbed_words:carry_out",
+    "scrubbed-words": "orgad2022:carry_out_scrubbed_words",
 }
 FURTHER_SEEDS = ("agreement", "growth", "mitigation", "resilience")  #: kinds whose results take further seeds
 Tell = Callable[[str], object]
