@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -127,7 +126,7 @@ class LstmTraining(CorpusTraining):
             renew_output(network, seed)
         order = np.random.default_rng(seed).permutation(len(rows)) if self.shuffled else np.arange(len(rows))
         stream = read_stream(model.backend.tokenizer, [rows[i]["text"] for i in order])
-        return network, Blocks(stream, self.block), collate_blocks, self._arguments(_SAVED_EVERY), training
+        return network, in_blocks(stream, self.block), collate_blocks, self._arguments(_SAVED_EVERY), training
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return the perplexity by word of the held-out passages, whose texts are not changed.
@@ -217,36 +216,23 @@ def read_stream(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Ids
     return np.concatenate([*ids, np.asarray([tokenizer.eos_token_id], dtype=np.int64)])
 
 
-class Blocks:
-    """A stream of token ids in rows of ``size`` + 1. Each row begins with the last token of the previous one, so that
-    every token but the first is predicted once.
+def in_blocks(stream: Ids, size: int) -> list[Ids]:
+    """Return a stream of token ids in rows of ``size`` + 1. Each row begins with the last token of the previous one, so
+    that every token but the first is predicted once.
 
-    >>> [block["input_ids"].tolist() for block in Blocks(np.arange(6), 3)]
+    >>> [block.tolist() for block in in_blocks(np.arange(6), 3)]
     [[0, 1, 2, 3], [3, 4, 5]]
     """
-
-    def __init__(self, stream: Ids, size: int) -> None:
-        self._stream, self._size = stream, size
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return ceil((len(self._stream) - 1) / self._size)
-
-    def __getitem__(self, i: int) -> dict[str, Ids]:
-        """Return a row, as an example of a Trainer."""
-        if not 0 <= i < len(self):
-            raise IndexError(i)
-        return {"input_ids": self._stream[i * self._size : (i + 1) * self._size + 1]}
+    return [stream[at : at + size + 1] for at in range(0, len(stream) - 1, size)]
 
 
-def collate_blocks(blocks: Sequence[Mapping[str, Ids]]) -> dict[str, Tensor]:
+def collate_blocks(blocks: Sequence[Ids]) -> dict[str, Tensor]:
     """Return a batch of blocks; padding has no label."""
     import torch
 
-    longest = max(len(block["input_ids"]) for block in blocks)
-    labels = np.full((len(blocks), longest), UNLABELLED, dtype=np.int64)
+    labels = np.full((len(blocks), max(map(len, blocks))), UNLABELLED, dtype=np.int64)
     for row, block in zip(labels, blocks, strict=True):
-        row[: len(block["input_ids"])] = block["input_ids"]
+        row[: len(block)] = block
     tensor = torch.from_numpy(labels)
     return {"input_ids": tensor.clamp(min=0), "labels": tensor}
 
@@ -266,9 +252,9 @@ def _passage_scores(model: Model, passages: Sequence[Sequence[str]]) -> tuple[ND
     blocks: list[Ids] = []
     passage_of: list[int] = []
     for number, texts in enumerate(passages):
-        rows_of_ids = Blocks(read_stream(checkpoint.tokenizer, texts), _READ)
-        blocks += [rows_of_ids[i]["input_ids"] for i in range(len(rows_of_ids))]
-        passage_of += [number] * len(rows_of_ids)
+        of_passage = in_blocks(read_stream(checkpoint.tokenizer, texts), _READ)
+        blocks += of_passage
+        passage_of += [number] * len(of_passage)
     encoder, network = RowEncoder(checkpoint.tokenizer), Network(checkpoint, None, vocabulary_head=True)
     scores, words = (np.bincount(passage_of, sums).astype(np.float64) for sums in block_sums(network, encoder, blocks))
     return scores, words.astype(np.int64)
