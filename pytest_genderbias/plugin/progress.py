@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,61 +35,35 @@ _PLUGINS = ("capturemanager", "terminalreporter")  #: of pytest
 _INPUT = "genderbias_progress"  #: key of the folder in the input of a worker
 
 
-@dataclass(frozen=True)
-class State:
-    """How far something is.
+def describe_progress(
+    label: str, unit: str, total: int, done: int, before: int = 0, seconds: float = 0.0, brief: bool = False
+) -> str:
+    """Return how far something is as a line: with its rate, and the time that the rest takes at it, once there is one.
 
-    Attributes:
+    Args:
         label: what is scored or trained, and on which model.
         unit: what is counted, in the plural.
         total: how many there are.
         done: how many are complete.
         before: how many were complete at the start, which took no time.
         seconds: since the start.
+        brief: in fewer words, for a line of several workers.
+
+    >>> describe_progress("lm on m", "cases", 4000, 1000, 0, 10.0)
+    'lm on m  25 % of 4,000 cases  100/s  0:30 left'
+    >>> describe_progress("lm on m", "cases", 4000, 1000, 0, 10.0, brief=True)
+    'lm on m 25 %, 100/s, 0:30 left'
+    >>> describe_progress("lm on m", "cases", 4000, 0)
+    'lm on m  0 % of 4,000 cases'
     """
-
-    label: str
-    unit: str
-    total: int
-    done: int
-    before: int = 0
-    seconds: float = 0.0
-
-    def in_words(self) -> str:
-        """Return it as a line.
-
-        >>> State("lm on m", "cases", 4000, 1000, 0, 10.0).in_words()
-        'lm on m  25 % of 4,000 cases  100/s  0:30 left'
-        >>> State("lm on m", "cases", 4000, 0).in_words()
-        'lm on m  0 % of 4,000 cases'
-        """
-        return "  ".join((self._name, f"{self._percent} % of {self.total:,} {self.unit}", *self._speed))
-
-    def in_brief(self) -> str:
-        """Return it in fewer words, for a line of several workers.
-
-        >>> State("lm on m", "cases", 4000, 1000, 0, 10.0).in_brief()
-        'lm on m 25 %, 100/s, 0:30 left'
-        """
-        return ", ".join((f"{self._name} {self._percent} %", *self._speed))
-
-    @property
-    def _name(self) -> str:
-        label = printable(self.label[: 2 * _LONGEST_LABEL])
-        return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 3]}..."
-
-    @property
-    def _percent(self) -> int:
-        return 100 * self.done // self.total if self.total else 100
-
-    @property
-    def _speed(self) -> tuple[str, ...]:
-        """The rate, and the time that the rest takes at it; nothing as long as there is no rate."""
-        made = self.done - self.before
-        if made <= 0 or self.seconds <= 0:
-            return ()
-        rate = made / self.seconds
-        return _rate(rate), f"{_clock(max(0, self.total - self.done) / rate)} left"
+    name = printable(label[: 2 * _LONGEST_LABEL])
+    name = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."
+    percent, made = f"{100 * done // total if total else 100} %", done - before
+    parts = [f"{name} {percent}"] if brief else [name, f"{percent} of {total:,} {unit}"]
+    if made > 0 and seconds > 0:
+        rate = made / seconds
+        parts += [_rate(rate), f"{_clock(max(0, total - done) / rate)} left"]
+    return (", " if brief else "  ").join(parts)
 
 
 def _rate(rate: float) -> str:
@@ -123,16 +96,16 @@ class TerminalProgress:
         if display is None:
             yield lambda count: None
             return
-        start = time.monotonic()
-        state, shown = State(label, self._unit, total, done, done), start + max(display.every, 1.0) - display.every
+        start, before = time.monotonic(), done
+        shown = start + max(display.every, 1.0) - display.every
 
         def advance(count: int) -> None:
-            nonlocal state, shown
+            nonlocal done, shown
             now = time.monotonic()
-            state = replace(state, done=state.done + count, seconds=now - start)
-            if now - shown >= display.every and state.done < state.total:
+            done += count
+            if now - shown >= display.every and done < total:
                 shown = now
-                display.show(state)
+                display.write(describe_progress(label, self._unit, total, done, before, now - start, display.brief))
 
         try:
             yield advance
@@ -155,14 +128,15 @@ class _LineFile:
     """
 
     every = _SEND_EVERY  #: seconds between two updates
+    brief = True
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def show(self, state: State) -> None:
+    def write(self, text: str) -> None:
         half_written = self._path.with_suffix(".part")
         with suppress(OSError):
-            half_written.write_text(state.in_brief(), encoding="utf-8")
+            half_written.write_text(text, encoding="utf-8")
             os.replace(half_written, self._path)
 
     def end(self) -> None:
@@ -173,6 +147,8 @@ class _LineFile:
 class _Screen:
     """Standard error: a line below that of pytest, which is removed at the end; or lines, where it is no terminal."""
 
+    brief = False
+
     def __init__(self, config: pytest.Config | None) -> None:
         found = (None, None) if config is None else map(config.pluginmanager.getplugin, _PLUGINS)
         self._capture: Any
@@ -182,9 +158,6 @@ class _Screen:
             self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and sys.platform != "win32"
         self.every = _UPDATE_EVERY if self._is_live else _LINE_EVERY
         self._column: int | None = None  # of the cursor on pytest's line, while a line is shown below it
-
-    def show(self, state: State) -> None:
-        self.write(state.in_words())
 
     def write(self, text: str) -> None:
         """Show a line, in place of the one before."""

@@ -10,7 +10,7 @@ import pytest
 from support.small_projects import WORKERS, model
 
 from pytest_genderbias.plugin import progress
-from pytest_genderbias.plugin.progress import State, TerminalProgress, WorkersOnOneLine, on_one_line
+from pytest_genderbias.plugin.progress import TerminalProgress, WorkersOnOneLine, describe_progress, on_one_line
 
 
 class Clock:
@@ -28,12 +28,11 @@ class Clock:
 
 
 def test_rate_and_time_left_count_what_was_done_in_this_run() -> None:
-    state = State("nli-occupation on m", "cases", total=10_000, done=6_000, before=5_000, seconds=10.0)
-    assert state.in_words() == "nli-occupation on m  60 % of 10,000 cases  100/s  0:40 left"
-    assert (
-        State("cda, seed 0", "steps", 100, 1, 0, 40.0).in_words().endswith("1 % of 100 steps  40 s each  1:06:00 left")
-    )
-    hostile = State("\x1b[31m\u202e" + "x" * 100_000, "cases", 2, 1, 0, 1.0).in_words()
+    line = describe_progress("nli-occupation on m", "cases", total=10_000, done=6_000, before=5_000, seconds=10.0)
+    assert line == "nli-occupation on m  60 % of 10,000 cases  100/s  0:40 left"
+    line = describe_progress("cda, seed 0", "steps", 100, 1, 0, 40.0)
+    assert line.endswith("1 % of 100 steps  40 s each  1:06:00 left")
+    hostile = describe_progress("\x1b[31m\u202e" + "x" * 100_000, "cases", 2, 1, 0, 1.0)
     assert hostile.isprintable() and len(hostile) < 120
 
 
