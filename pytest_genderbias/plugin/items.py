@@ -23,8 +23,7 @@ from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flag_values import ALL
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import mitigations_of, runner_of
-from pytest_genderbias.plugin.unjudged import cannot_judge, for_other_models, judging, without_model
-from pytest_genderbias.plugin.unread_gates import collected_gate_files
+from pytest_genderbias.plugin.unjudged import GATE_FILES, cannot_judge, for_other_models, judging, without_model
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.schema import LocatedMap
@@ -422,7 +421,7 @@ class BiasFile(pytest.File):
         """Return a test for each gate and model, and for each reduction and model."""
         from pytest_genderbias.gates.gate_file import read_gate_file
 
-        collected_gate_files(self.config).add(self.path)
+        self.config.stash[GATE_FILES].add(self.path)
         data = read_gate_file(self.path)
         if "gates" in data or "mitigate" not in data:
             yield from gate_items(self, data)

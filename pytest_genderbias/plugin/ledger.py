@@ -53,7 +53,7 @@ from pytest_genderbias.plugin.outputs import (
     write_outputs,
 )
 from pytest_genderbias.plugin.progress import count_failures, show
-from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
+from pytest_genderbias.plugin.unjudged import GATE_FILES, find_unread_gates
 from pytest_genderbias.plugin.workers import WorkerNode, terminal_width, user_arguments
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Ledger:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config, self._settings = config, config.stash[SETTINGS]
+        config.stash[GATE_FILES] = set()
         self._reported: dict[str, ReportedOutcome] = {}  # the last outcome of each test, by its node id
         self._measurements: list[Measurement] = []  # each once, at the end
         self._comparisons: list[Comparison] = []
@@ -184,7 +185,7 @@ class Ledger:
         self._partial = self._partial or output["partial"]
         self._unclear.update(output["unclear"])
         self._sent = [(node_id, BookKey(*key) if key else None) for node_id, key in output["collected"]]
-        collected_gate_files(self._config).update(map(Path, output["gate_files"]))
+        self._config.stash[GATE_FILES].update(map(Path, output["gate_files"]))
         self._late += output["late"]
 
     # The end of the run.
@@ -198,7 +199,7 @@ class Ledger:
                 "partial": self._partial,
                 "unclear": sorted(self._unclear),
                 "collected": [[node_id, key and list(key)] for node_id, key in self._collected],
-                "gate_files": sorted(map(str, collected_gate_files(self._config))),
+                "gate_files": sorted(str(path) for path in self._config.stash[GATE_FILES]),
                 "late": self._late,
             }
             return
