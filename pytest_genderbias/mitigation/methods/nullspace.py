@@ -29,29 +29,9 @@ _HELD_OUT = 0.25  #: share of the examples on which accuracies are measured
 _ZERO = 1e-8  #: a direction that is shorter than this share of the first is a rounding error
 
 
-@dataclass(frozen=True)
-class Nullspace:
-    """The removed subspace, and the accuracy of classifiers after each round.
-
-    ``basis`` has shape (dim, rank) and is orthonormal, for :mod:`~pytest_genderbias.mitigation.methods.projection`; the
-    rank is 0 if no label could be predicted. ``accuracies`` are those of a new classifier on held-out examples before
-    the first round and after each round. ``majority`` is the share of the held-out examples with the training part's
-    most frequent label, the accuracy of a classifier that ignores the features.
-    """
-
-    basis: FloatArray
-    accuracies: tuple[float, ...]
-    majority: float
-
-    @property
-    def rank(self) -> int:
-        """Number of removed dimensions."""
-        return int(self.basis.shape[1])
-
-
 def iterative_nullspace(
     features: ArrayLike, labels: ArrayLike, *, rounds: int = 50, until_majority: bool = True, seed: int = 0
-) -> Nullspace:
+) -> FloatArray:
     """Find the subspace from which linear classifiers predict a label, one classifier per round (Ravfogel et al. 2020,
     algorithm 1).
 
@@ -70,7 +50,8 @@ def iterative_nullspace(
         seed: seed of that draw.
 
     Returns:
-        The subspace, and the accuracies by round (0 to 1; neutral: the majority's share).
+        The removed subspace as an orthonormal basis, shape (dim, rank), for
+        :mod:`~pytest_genderbias.mitigation.methods.projection`; the rank is 0 if no label could be predicted.
 
     Raises:
         UndefinedError: there are fewer than two labels, a label has fewer than two examples (one to fit, one to hold
@@ -81,11 +62,9 @@ def iterative_nullspace(
         The label is the sign of the first of three numbers: after one round it cannot be predicted any more.
 
         >>> x = np.random.default_rng(0).standard_normal((400, 3))
-        >>> removed = iterative_nullspace(x, x[:, 0] > 0, rounds=1)
-        >>> removed.rank, bool(abs(removed.basis[0, 0]) > 0.99)
-        (1, True)
-        >>> removed.accuracies[0] > 0.95, removed.accuracies[1] < 0.6
-        (True, True)
+        >>> basis = iterative_nullspace(x, x[:, 0] > 0, rounds=1)
+        >>> basis.shape, bool(abs(basis[0, 0]) > 0.99)
+        ((3, 1), True)
     """
     x, y = np.asarray(features, dtype=np.float64), np.unique(np.asarray(labels), return_inverse=True)[1]
     if x.ndim != 2 or y.shape != (len(x),):
@@ -99,8 +78,7 @@ def iterative_nullspace(
         raise UndefinedError("a vector is not finite")
     test = draw_held_out(y, _HELD_OUT, np.random.default_rng(seed))
     majority = float((y[test] == np.bincount(y[~test]).argmax()).mean())
-    basis, accuracies = _rounds(x, y, test, rounds, majority if until_majority else -1.0)
-    return Nullspace(basis, accuracies, majority)
+    return _removed(x, y, test, rounds, majority if until_majority else -1.0)
 
 
 def logistic_weights(
@@ -163,19 +141,16 @@ def draw_held_out(y: IntArray, share: float, rng: np.random.Generator) -> NDArra
     return test
 
 
-def _rounds(
-    x: FloatArray, y: IntArray, test: NDArray[np.bool_], rounds: int, enough: float
-) -> tuple[FloatArray, tuple[float, ...]]:
+def _removed(x: FloatArray, y: IntArray, test: NDArray[np.bool_], rounds: int, enough: float) -> FloatArray:
+    """Return the subspace of so many rounds, or fewer: until a classifier is no more accurate than ``enough``."""
     basis = np.zeros((x.shape[1], 0))
-    accuracies: list[float] = []
     scale = 0.0
-    while True:
+    for _ in range(rounds):
         left = x - (x @ basis) @ basis.T
         weights, bias = logistic_weights(left[~test], y[~test])
-        logits = left[test] @ weights.T + bias
-        accuracies.append(float((predicted(logits) == y[test]).mean()))
-        if len(accuracies) > rounds or accuracies[-1] <= enough or basis.shape[1] == x.shape[1]:
-            return basis, tuple(accuracies)
+        accuracy = float((predicted(left[test] @ weights.T + bias) == y[test]).mean())
+        if accuracy <= enough or basis.shape[1] == x.shape[1]:
+            return basis
         # Twice, to remove the rounding errors along directions that are in the basis already.
         fresh = weights - (weights @ basis) @ basis.T
         fresh -= (fresh @ basis) @ basis.T
@@ -183,8 +158,9 @@ def _rounds(
         scale = max(scale, float(values[0]))
         new = rows[values > _ZERO * scale]
         if not len(new):
-            return basis, tuple(accuracies)
+            return basis
         basis = np.linalg.qr(np.column_stack([basis, new.T]))[0]
+    return basis
 
 
 @dataclass(frozen=True)
@@ -212,12 +188,12 @@ class NullspaceProjection(Method):
         pairs = [pair for pair in distinct_pairs(self.pairs) if has_vectors(model, *pair)]
         words = [word for pair in pairs for word in pair]
         labels = np.tile([0, 1], len(pairs))
-        removed = iterative_nullspace(vectors_of(model, words), labels, rounds=self.rounds, seed=seed)
-        if not removed.rank:
+        basis = iterative_nullspace(vectors_of(model, words), labels, rounds=self.rounds, seed=seed)
+        if not basis.shape[1]:
             return model
-        if self.random is None:
-            return project_embeddings(model, removed.basis)
-        return project_embeddings(model, random_bases(model.input_width, removed.rank, 1, self.random)[0])
+        if self.random is not None:
+            basis = random_bases(model.input_width, basis.shape[1], 1, self.random)[0]
+        return project_embeddings(model, basis)
 
     def control(self, repeat: int) -> Method | None:
         """Return the method that projects as many random directions."""
