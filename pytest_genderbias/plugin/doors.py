@@ -7,12 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
-
-import pytest
-
-if TYPE_CHECKING:
-    from pytest_genderbias.scoring.executor import Executor
+from typing import Any
 
 #: Modules and functions, by what they do for a run or a command.
 DOORS: Mapping[str, str] = {
@@ -57,23 +52,6 @@ def reach(place: str) -> Callable[..., Any]:
 EXECUTORS: Mapping[str, tuple[str, str]] = {
     "ray": ("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address")
 }
-
-
-def make_executor(name: str, address: str, workers: tuple[int, int] | None, config: pytest.Config) -> Executor | None:
-    """Return the executor of a name; ``None`` for the process itself. Nothing is started yet.
-
-    Args:
-        name: of :data:`EXECUTORS`, or another one for the process itself.
-        address: of the cluster.
-        workers: how many there are, and the threads of each; ``None`` for as many as there are CPUs.
-        config: of the run, at whose end the workers end.
-    """
-    if name not in EXECUTORS:
-        return None
-    count, threads = workers or (None, 1)
-    executor = reach(EXECUTORS[name][0])(address, count, threads, share=xdist_workers())
-    config.add_cleanup(executor.close)
-    return cast("Executor", executor)
 
 
 def xdist_workers() -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_genderbias.plugin.doors import door, make_executor, xdist_workers
+from pytest_genderbias.plugin.doors import EXECUTORS, door, reach, xdist_workers
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.progress import TerminalProgress
 from pytest_genderbias.plugin.workers import worker_input
@@ -26,10 +26,16 @@ _STEPS = pytest.StashKey[TerminalProgress]()  #: shows the trainings of mitigati
 
 
 def runner_of(config: pytest.Config) -> Runner:
-    """Return the runner of a run, made on first use."""
+    """Return the runner of a run, made on first use. Executors start nothing until they score; their workers end with
+    the run.
+    """
     if _RUNNER not in config.stash:
         settings = config.stash[SETTINGS]
-        executor = make_executor(settings.executor, settings.ray, settings.workers, config)
+        executor = None
+        if settings.executor in EXECUTORS:
+            count, threads = settings.workers or (None, 1)
+            executor = reach(EXECUTORS[settings.executor][0])(settings.ray, count, threads, share=xdist_workers())
+            config.add_cleanup(executor.close)
         config.stash[_STEPS] = TerminalProgress(config, "steps")
         config.stash[_RUNNER] = make_runner(settings, TerminalProgress(config), executor)
     return config.stash[_RUNNER]
