@@ -12,6 +12,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports import history
+from pytest_genderbias.reports.fields import largest
 from pytest_genderbias.reports.figures import runs, units
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunReport
@@ -97,11 +98,8 @@ def _alike(measurements: Sequence[Measurement]) -> list[list[Measurement]]:
     """Return the measurements of each suite that several models have with the same settings, of each model that with
     most cases.
     """
-    largest: dict[tuple[str, str], Measurement] = {}
-    for measurement in sorted(measurements, key=lambda one: -one.n):
-        largest.setdefault((measurement.model, _asked(measurement)), measurement)
-    in_order = [m for m in measurements if largest.get((m.model, _asked(m))) is m]
-    return [same for same in _groups(in_order, _asked) if len(same) > 1]
+    most = {id(one) for one in largest(measurements, lambda one: (one.model, _asked(one)))}
+    return [same for same in _groups((m for m in measurements if id(m) in most), _asked) if len(same) > 1]
 
 
 def _asked(measurement: Measurement) -> str:
