@@ -14,7 +14,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.methods.anonymising import anonymise
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation, augment, swap
-from pytest_genderbias.mitigation.methods.iterative_scrubbing import iterative_scrub
+from pytest_genderbias.mitigation.methods.iterative_scrubbing import IterativeScrubbing, scrub_in_rounds
 from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing, scrub
 from pytest_genderbias.recipes.language_modelling import read_sentence_rows
 from pytest_genderbias.suites.families.generation import count_words
@@ -77,7 +77,7 @@ def test_words_are_not_matched_in_uncut_texts(text: str) -> None:
         lambda: CounterfactualAugmentation().rows([{"text": text}], Columns(("text",)), 0),
         lambda: scrub(text, ["她"], None),
         lambda: Scrubbing().rows([{"text": text}], Columns(("text",)), 0),
-        lambda: iterative_scrub([text, text], "FM"),
+        lambda: scrub_in_rounds([text, text], "FM", None, IterativeScrubbing(), 0),
         lambda: anonymise(text),
     ):
         with pytest.raises(SettingError, match=r"words are matched: the text has no spaces .* jieba.* leave it out"):

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,27 +45,13 @@ class Rounds:
     majority: float
 
 
-@dataclass(frozen=True)
-class IterativeScrub(Generic[Texts]):
-    """The result of iterative scrubbing.
-
-    ``texts`` are the scrubbed texts. ``rounds`` holds the rounds of each class, or under ``None`` those over all texts.
-    ``left`` gives for each class that was left as it is the reason.
-    """
-
-    texts: tuple[Texts, ...]
-    rounds: Mapping[Hashable, Rounds]
-    left: Mapping[Hashable, str]
-
-
-def iterative_scrub(
+def scrub_in_rounds(
     texts: Sequence[Texts],
     groups: Sequence[Hashable],
-    classes: Sequence[Hashable] | None = None,
-    *,
-    seed: int = 0,
-    **limits: Any,
-) -> IterativeScrub[Texts]:
+    classes: Sequence[Hashable] | None,
+    limit: IterativeScrubbing,
+    seed: int,
+) -> tuple[list[Texts], dict[Hashable, Rounds]]:
     """Scrub, round by round, the words from which a classifier predicts the group best (orgad2022, appendix C, tables 9
     and 10).
 
@@ -76,54 +62,41 @@ def iterative_scrub(
     Args:
         texts: texts, or tuples of texts that belong together; a tuple is counted and scrubbed like one text.
         groups: the person's gender in each text.
-        classes: the profession in each text, to give each profession its own classifier and words (table 10).
+        classes: the profession in each text, to give each profession its own classifier and words (table 10); ``None``
+            for one classifier of all texts.
+        limit: the limits; what it does with rows is left aside.
         seed: seed of the held-out texts; the classifier itself uses no random numbers.
-        **limits: settings of :class:`IterativeScrubbing`: ``rounds``, ``words_per_group``, ``min_texts``,
-            ``until_majority``, ``held_out`` and ``ridge``.
+
+    Returns:
+        The scrubbed texts. And the rounds of each class, or under ``None`` those over all texts; a class of one group
+        only, or with a group of fewer than two texts, has none and is left as it is.
 
     Raises:
-        UndefinedError: without classes: there is one group only, or a group of fewer than two texts. Such a class is
-            ``left`` as it is.
-        SettingError: the numbers of texts, groups and classes differ; a setting is out of range, or one that only the
-            method has; the texts have no spaces between words.
+        UndefinedError: without classes: there is one group only, or a group of fewer than two texts.
+        SettingError: the numbers of texts, groups and classes differ; the texts have no spaces between words.
 
     >>> texts = ["a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here"]
-    >>> result = iterative_scrub(texts, "FFFMMM", rounds=1, words_per_group=1, min_texts=1, until_majority=False)
-    >>> [list(words) for words in result.rounds[None].words[0].values()], result.texts[1], result.texts[5]
+    >>> limit = IterativeScrubbing(rounds=1, words_per_group=1, min_texts=1, until_majority=False)
+    >>> scrubbed, rounds = scrub_in_rounds(texts, "FFFMMM", None, limit, 0)
+    >>> [list(words) for words in rounds[None].words[0].values()], scrubbed[1], scrubbed[5]
     ([['nurse'], ['coder']], 'a _, keen', '_ here')
     """
-    if of_rows := [name for name in ("by_class", "profession", "scrub_first") if name in limits]:
-        raise SettingError(
-            f"{of_rows[0]} is a setting of the method {IterativeScrubbing.name}, not of this function; leave it out"
-        )
-    return _scrub_in_rounds(texts, groups, classes, IterativeScrubbing(**limits), seed)
-
-
-def _scrub_in_rounds(
-    texts: Sequence[Texts],
-    groups: Sequence[Hashable],
-    classes: Sequence[Hashable] | None,
-    limit: IterativeScrubbing,
-    seed: int,
-) -> IterativeScrub[Texts]:
     if len(groups) != len(texts) or (classes is not None and len(classes) != len(texts)):
         raise SettingError(f"expected one group, and one class if classes are used, for each of the {len(texts)} texts")
     counts, vocabulary = _count_words(texts)
     rounds_of: dict[Hashable, Rounds] = {}
-    left: dict[Hashable, str] = {}
     scrubbed = list(texts)
     for kind, rows in _rows_by_class(classes, len(texts)).items():
         try:
             rounds_of[kind] = _find_words(counts[rows], vocabulary, [groups[row] for row in rows], limit, seed)
-        except UndefinedError as reason:
+        except UndefinedError:
             if classes is None:
                 raise
-            left[kind] = str(reason)
             continue
         removed = frozenset(word for by_group in rounds_of[kind].words for words in by_group.values() for word in words)
         for row in rows:
             scrubbed[row] = _masked(texts[row], removed)
-    return IterativeScrub(tuple(scrubbed), rounds_of, left)
+    return scrubbed, rounds_of
 
 
 def removed_words(
@@ -151,7 +124,8 @@ def removed_words(
         profession: use the texts of this class alone (table 10: nurses); ``None`` for all (table 9).
         scrub_first: whether first names and gender words are scrubbed before the first round.
         seeds: seeds of the held-out texts.
-        **limits: see :func:`iterative_scrub`; ``until_majority`` is False by default.
+        **limits: settings of :class:`IterativeScrubbing`: ``rounds``, ``words_per_group``, ``min_texts``,
+            ``until_majority`` (False by default), ``held_out`` and ``ridge``.
 
     Raises:
         UndefinedError: there is one group only, or a group has fewer than two texts.
@@ -164,13 +138,15 @@ def removed_words(
     """
     if not seeds:
         raise SettingError("there is no seed; give at least one")
+    if "by_class" in limits:
+        raise SettingError("by_class is a setting of the method; name one class instead (profession=...)")
     if any(len(column) != len(texts) for column in (groups, classes) if column is not None):
         raise SettingError(f"expected one group for each of the {len(texts)} texts, and as many classes if given")
     rows = range(len(texts)) if profession is None else _rows_of(classes or (), profession)
     selected = [_scrubbed_first(texts[row]) if scrub_first else texts[row] for row in rows]
     of_rows = [groups[row] for row in rows]
-    limits = {"until_majority": False, **limits}
-    return {seed: iterative_scrub(selected, of_rows, seed=seed, **limits).rounds[None] for seed in seeds}
+    limit = IterativeScrubbing(**{"until_majority": False, **limits})
+    return {seed: scrub_in_rounds(selected, of_rows, None, limit, seed)[1][None] for seed in seeds}
 
 
 def rounds_table(by_seed: Mapping[int, Rounds], words: int = 10) -> list[dict[str, object]]:
@@ -285,8 +261,8 @@ class IterativeScrubbing(Method):
         used = range(len(rows)) if self.profession is None else _rows_of(classes or (), self.profession)
         texts = [texts_of(scrubbed[i], columns.texts, i) for i in used]
         of_class = classes if self.by_class else None
-        result = _scrub_in_rounds(texts, [groups[i] for i in used], of_class, self, seed)
-        for i, of_row in zip(used, result.texts, strict=True):
+        of_rows, _ = scrub_in_rounds(texts, [groups[i] for i in used], of_class, self, seed)
+        for i, of_row in zip(used, of_rows, strict=True):
             scrubbed[i] = {**scrubbed[i], **dict(zip(columns.texts, of_row, strict=True))}
         return scrubbed
 

@@ -19,9 +19,9 @@ from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.methods.counterfactual import make_table, replacements
 from pytest_genderbias.mitigation.methods.iterative_scrubbing import (
     IterativeScrubbing,
-    iterative_scrub,
     removed_words,
     rounds_table,
+    scrub_in_rounds,
 )
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out
 from pytest_genderbias.mitigation.methods.registry import make_method
@@ -176,14 +176,18 @@ def made_texts(seed, n=240, words=40, telling=12):
     return texts, groups.tolist()
 
 
+def in_rounds(texts, groups, classes=None, seed=0, **limits):
+    return scrub_in_rounds(texts, groups, classes, IterativeScrubbing(**limits), seed)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_rounds_are_those_of_scikit_learn_on_texts_scrubbed_by_a_pattern(seed):
     texts, groups = made_texts(seed)
-    found = iterative_scrub(texts, groups, rounds=3, words_per_group=2, until_majority=False, seed=seed)
+    scrubbed, by_class = in_rounds(texts, groups, rounds=3, words_per_group=2, until_majority=False, seed=seed)
     y = np.array([group == "M" for group in groups], dtype=int)
     test = draw_held_out(y, 0.25, np.random.default_rng(seed))
     left = list(texts)
-    rounds = found.rounds[None]
+    rounds = by_class[None]
     for number in range(4):
         counter = CountVectorizer(token_pattern=r"[A-Za-z]+", min_df=3)
         x = counter.fit_transform([text for text, held in zip(left, test, strict=True) if not held])
@@ -195,60 +199,61 @@ def test_rounds_are_those_of_scikit_learn_on_texts_scrubbed_by_a_pattern(seed):
             assert set(rounds.words[number]["F"]) == set(ranked[:2])
             assert set(rounds.words[number]["M"]) == set(ranked[-2:])
             left = [re.sub(rf"(?i)\b(?:{'|'.join([*ranked[:2], *ranked[-2:]])})\b", "_", text) for text in left]
-    assert list(found.texts) == left
+    assert scrubbed == left
     assert rounds.majority == pytest.approx(max(y[test].mean(), 1 - y[test].mean()))
     assert rounds.accuracies[0] > 0.75 > rounds.accuracies[3]
 
 
 def test_rounds_stop_at_the_majority():
     texts, groups = made_texts(0, telling=3)
-    rounds = iterative_scrub(texts, groups, rounds=30, words_per_group=3).rounds[None]
+    rounds = in_rounds(texts, groups, rounds=30, words_per_group=3)[1][None]
     assert 1 <= len(rounds.words) < 30
     assert rounds.accuracies[-1] <= rounds.majority < min(rounds.accuracies[:-1])
 
 
 def test_rounds_stop_where_no_word_is_left():
     texts = ["a b", "b a", "a c", "d", "d e", "d"]
-    found = iterative_scrub(texts, "FFFMMM", rounds=9, min_texts=1, until_majority=False)
-    assert set(found.texts) <= {"_ _", "_", "a _", "_ a", "_ e", "_ c", "_ b", "b _"}
-    assert len(found.rounds[None].words) < 9
+    scrubbed, rounds = in_rounds(texts, "FFFMMM", rounds=9, min_texts=1, until_majority=False)
+    assert set(scrubbed) <= {"_ _", "_", "a _", "_ a", "_ e", "_ c", "_ b", "b _"}
+    assert len(rounds[None].words) < 9
 
 
-def words_by_round(found, kind=None):
-    return [{group: list(words) for group, words in by_group.items()} for by_group in found.rounds[kind].words]
+def words_by_round(rounds, kind=None):
+    return [{group: list(words) for group, words in by_group.items()} for by_group in rounds[kind].words]
 
 
 def test_min_texts_counts_texts_not_words():
     texts = ["rare rare rare rare", *["nurse day"] * 3, *["coder day"] * 4]
-    found = iterative_scrub(texts, "FFFFMMMM", rounds=1, words_per_group=1, min_texts=2, until_majority=False)
-    assert words_by_round(found) == [{"F": ["nurse"], "M": ["coder"]}]
-    assert found.texts[0] == texts[0]
+    scrubbed, rounds = in_rounds(texts, "FFFFMMMM", rounds=1, words_per_group=1, min_texts=2, until_majority=False)
+    assert words_by_round(rounds) == [{"F": ["nurse"], "M": ["coder"]}]
+    assert scrubbed[0] == texts[0]
 
 
 def test_each_class_has_its_own_words():
     texts = [*["keen nurse"] * 4, *["calm nurse"] * 4, *["calm coder"] * 4, *["keen coder"] * 4, "keen calm judge"]
     groups = [*"FFFFMMMM", *"FFFFMMMM", "F"]
     classes = [*["nurse"] * 8, *["coder"] * 8, "judge"]
-    over_all = iterative_scrub(texts, groups, rounds=1, until_majority=False)
-    assert over_all.rounds[None].accuracies[0] < 1
-    found = iterative_scrub(texts, groups, classes, rounds=1, words_per_group=1, until_majority=False)
-    assert words_by_round(found, "nurse") == [{"F": ["keen"], "M": ["calm"]}]
-    assert words_by_round(found, "coder") == [{"F": ["calm"], "M": ["keen"]}]
-    assert found.left == {"judge": "all texts are of one group"}
-    assert found.texts == (*["_ nurse"] * 8, *["_ coder"] * 8, "keen calm judge")
+    _, over_all = in_rounds(texts, groups, rounds=1, until_majority=False)
+    assert over_all[None].accuracies[0] < 1
+    scrubbed, rounds = in_rounds(texts, groups, classes, rounds=1, words_per_group=1, until_majority=False)
+    assert words_by_round(rounds, "nurse") == [{"F": ["keen"], "M": ["calm"]}]
+    assert words_by_round(rounds, "coder") == [{"F": ["calm"], "M": ["keen"]}]
+    assert "judge" not in rounds, "all its texts are of one group"
+    assert scrubbed == [*["_ nurse"] * 8, *["_ coder"] * 8, "keen calm judge"]
 
 
 def test_three_groups():
     texts = [*["nurse day"] * 6, *["coder day"] * 6, *["judge day"] * 6]
-    found = iterative_scrub(texts, [*"a" * 6, *"b" * 6, *"c" * 6], rounds=1, words_per_group=1, until_majority=False)
-    assert words_by_round(found) == [{"a": ["nurse"], "b": ["coder"], "c": ["judge"]}]
-    assert set(found.texts) == {"_ day"}
+    groups = [*"a" * 6, *"b" * 6, *"c" * 6]
+    scrubbed, rounds = in_rounds(texts, groups, rounds=1, words_per_group=1, until_majority=False)
+    assert words_by_round(rounds) == [{"a": ["nurse"], "b": ["coder"], "c": ["judge"]}]
+    assert set(scrubbed) == {"_ day"}
 
 
 def test_words_of_the_rounds_are_words_of_the_scrubber():
     texts = [*["She'll keen-eyed, www.keen.com keen1 KEEN"] * 4, *["dull"] * 4]
-    found = iterative_scrub(texts, "FFFFMMMM", rounds=1, until_majority=False)
-    assert found.texts[0] == "_'ll _-_, www.keen.com keen1 _"
+    scrubbed, _ = in_rounds(texts, "FFFFMMMM", rounds=1, until_majority=False)
+    assert scrubbed[0] == "_'ll _-_, www.keen.com keen1 _"
 
 
 @pytest.mark.parametrize(
@@ -256,7 +261,7 @@ def test_words_of_the_rounds_are_words_of_the_scrubber():
 )
 def test_what_has_no_classifier_is_undefined(groups, reason):
     with pytest.raises(UndefinedError, match=reason):
-        iterative_scrub(["a", "b", "c", "d"], groups)
+        in_rounds(["a", "b", "c", "d"], groups)
 
 
 @pytest.mark.parametrize(
@@ -264,20 +269,19 @@ def test_what_has_no_classifier_is_undefined(groups, reason):
 )
 def test_settings_that_cannot_be(wrong):
     with pytest.raises(SettingError):
-        iterative_scrub(["a", "b", "c", "d"], "FFMM", **wrong)
+        in_rounds(["a", "b", "c", "d"], "FFMM", **wrong)
 
 
-@pytest.mark.parametrize("name", ["by_class", "profession", "scrub_first"])
-def test_what_the_method_does_with_rows_is_no_limit_of_texts(name):
-    with pytest.raises(SettingError, match=f"{name} is a setting of the method"):
-        iterative_scrub(["a", "b", "c", "d"], "FFMM", **{name: None})
+def test_what_the_method_does_with_rows_is_no_limit_of_texts():
+    with pytest.raises(SettingError, match="by_class is a setting of the method"):
+        removed_words(["a", "b", "c", "d"], "FFMM", by_class=True)
 
 
 def test_columns_of_unequal_length():
     with pytest.raises(SettingError, match="each of the 2 texts"):
-        iterative_scrub(["a", "b"], "F")
+        in_rounds(["a", "b"], "F")
     with pytest.raises(SettingError, match="each of the 2 texts"):
-        iterative_scrub(["a", "b"], "FM", ["x"])
+        in_rounds(["a", "b"], "FM", ["x"])
 
 
 # --- words over seeds
@@ -420,8 +424,8 @@ def test_iterative_scrubbing_changes_the_texts_of_a_row_together():
     found = method.rows(rows, Columns(("a", "b"), None, "sex"), 3)
     assert rows == before
     assert [(row["sex"], row["id"]) for row in found] == [(row["sex"], row["id"]) for row in rows]
-    told = iterative_scrub([(r["a"], r["b"]) for r in rows], groups, rounds=2, until_majority=False, seed=3)
-    assert [(row["a"], row["b"]) for row in found] == list(told.texts)
+    told, _ = in_rounds([(r["a"], r["b"]) for r in rows], groups, rounds=2, until_majority=False, seed=3)
+    assert [(row["a"], row["b"]) for row in found] == told
     assert found != rows
     assert found == method.rows(rows, Columns(("a", "b"), None, "sex"), 3)
 
@@ -435,7 +439,7 @@ def test_iterative_scrubbing_scrubs_first():
     both = (Scrubbing() & IterativeScrubbing(**settings_of, scrub_first=False)).rows(rows, columns, 3)
     assert paper == both and all(row["t"].startswith("_ met _. ") for row in paper)
     alone = IterativeScrubbing(**settings_of, scrub_first=False).rows(rows, columns, 3)
-    assert [row["t"] for row in alone] == list(iterative_scrub(told, groups, seed=3, **settings_of).texts)
+    assert [row["t"] for row in alone] == in_rounds(told, groups, seed=3, **settings_of)[0]
     assert any("Mary" in row["t"] for row in alone) and IterativeScrubbing().settings()["scrub_first"] is True
 
 
@@ -486,7 +490,7 @@ def test_gender_cannot_be_read_from_scrubbed_biographies_as_before(biographies):
 
     def accuracy(rows):
         texts = [row["text"] for row in rows]
-        return np.mean([iterative_scrub(texts, groups, rounds=1, seed=s).rounds[None].accuracies[0] for s in range(5)])
+        return np.mean([in_rounds(texts, groups, rounds=1, seed=s)[1][None].accuracies[0] for s in range(5)])
 
     assert accuracy(biographies) > 0.8
     assert accuracy(scrubbed) < 0.6
