@@ -381,11 +381,8 @@ class Ledger:
 
     def _judge_releases(self) -> None:
         """Fail a run with a model whose bias grew over its suites together; an update accepts it."""
-        if not self._judgements or self._settings.update != "no":
-            return
-        from pytest_genderbias.gates.comparison import growth_of
-
-        for growth in growth_of(self._judgements):
+        growths = self._report.growths if self._judgements and self._settings.update == "no" else ()
+        for growth in growths:
             if growth.worse:
                 self._messages.fail(growth.failure)
 

@@ -20,7 +20,6 @@ from typing import TypeAlias
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.comparison import growth_of
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import (
     FAILED,
@@ -693,7 +692,7 @@ def _facts(report: RunReport) -> Iterator[Fact]:
     run = report.run
     if len(report.measurements) and report.judgements:
         yield "measured", f"{len(report.measurements):,}"
-    for growth in growth_of(report.judgements):
+    for growth in report.growths:
         yield "release", f"{growth.model}: {growth.in_words}"
     yield from (("tried", line) for line in tried(report.history))
     for model in run.models:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.comparison import growth_of
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import (
     BETTER,
@@ -94,7 +93,7 @@ def _head(report: RunReport) -> Iterator[str]:
     )
     for model, ability in dict.fromkeys((one.model, one.ability) for one in report.measurements if one.ability):
         yield f"- {_code(model)}: {_code(ability, _LONGEST_LINE)}"
-    for growth in growth_of(report.judgements):
+    for growth in report.growths:
         yield f"- {_code(growth.model)}: {growth.in_words}"
     yield from (f"- {_code(line, _LONGEST_LINE)}" for line in tried(report.history))
     ages = list(baseline_history(report.judgements, (report.run.moment or datetime.datetime.now()).date()))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.folders import write_whole
@@ -22,6 +23,9 @@ from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.plain_files import parse_json, read_whole
 from pytest_genderbias.text.printable import json_text
 from pytest_genderbias.text.schema import field_hints
+
+if TYPE_CHECKING:
+    from pytest_genderbias.gates.comparison import Growth
 
 SCHEMA = 2  #: of :meth:`RunReport.to_dict`; files of schema 1 had no ``run``, and no way back
 _WHERE = "report"
@@ -144,6 +148,15 @@ class RunReport:
     history: tuple[Trace, ...] = ()
     selections: tuple[SelectionRow, ...] = ()
     tests: tuple[FinishedTest, ...] = ()
+
+    @property
+    def growths(self) -> list[Growth]:
+        """How much the bias of each model grew since its baselines, over all its suites."""
+        if not self.judgements:
+            return []
+        from pytest_genderbias.gates.comparison import growth_of
+
+        return growth_of(self.judgements)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. NaN and infinities become ``None``."""

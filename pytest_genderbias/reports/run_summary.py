@@ -482,12 +482,9 @@ def summary_lines(
         compare: whether the run was asked to compare models, so that the table is shown in any case.
         variance: the same of sources of variance.
     """
-    if report.judgements:
-        from pytest_genderbias.gates.comparison import growth_of
-
-        for growth in growth_of(report.judgements):
-            line = wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    ")
-            yield line, "red bold" if growth.worse else "bold"
+    for growth in report.growths:
+        line = wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    ")
+        yield line, "red bold" if growth.worse else "bold"
     yield from overview(report.measurements, report.judgements, width, detail)
     for table in run_tables(report, compare, variance):
         if table.kind != "mitigations":
