@@ -53,7 +53,7 @@ ROOMS = {
 }
 ROOM_OF = {folder: room for room, folders in ROOMS.items() for folder in folders}
 #: The record of a run, from which every page is made: of the core, though it lies beside the pages.
-RECORD = {f"{PACKAGE.name}.reports.{name}" for name in ("run_report", "picture", "selection", "traces")}
+RECORD = {f"{PACKAGE.name}.reports.{name}" for name in ("run_report", "picture", "selection")}
 #: Rooms that a room may import by statements.
 OPEN = {"core": set(), "engines": {"core"}, "lab": {"core"}, "show": {"core"}, "plugin": {"core"}}
 #: Tables through which a module reaches other rooms, by name and when they are needed.

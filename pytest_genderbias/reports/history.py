@@ -25,8 +25,7 @@ from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, XFAIL, with
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, figures_of
-from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.reports.traces import Trace, TracePoint
+from pytest_genderbias.reports.run_report import RunReport, Trace, TracePoint
 from pytest_genderbias.text.printable import brief, cut, json_text
 
 #: The path of a file, or the URL of a database (``postgresql://HOST/DATABASE``).

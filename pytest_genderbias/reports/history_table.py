@@ -13,7 +13,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import change_in_words
 from pytest_genderbias.reports.history import MOST_RUNS, Where, read_history
 from pytest_genderbias.reports.picture import Picture
-from pytest_genderbias.reports.traces import Trace
+from pytest_genderbias.reports.run_report import Trace
 from pytest_genderbias.text.columns import columns
 from pytest_genderbias.text.printable import (
     brief,

@@ -46,10 +46,9 @@ from pytest_genderbias.reports.fields import (
 from pytest_genderbias.reports.figures.drawing import css
 from pytest_genderbias.reports.figures.files import svg
 from pytest_genderbias.reports.picture import Picture
-from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.run_report import RunInfo, RunReport, tried
 from pytest_genderbias.reports.run_summary import OTHER, broken_tests, run_verdict
 from pytest_genderbias.reports.run_tables import baseline_history, run_tables
-from pytest_genderbias.reports.traces import tried
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.family import SuiteAbout
 from pytest_genderbias.suites.statistic import Statistic

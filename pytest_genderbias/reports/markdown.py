@@ -28,10 +28,9 @@ from pytest_genderbias.gates.verdicts import (
     FinishedTest,
 )
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, Column, Figure, Row, figures_of
-from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.run_report import RunReport, tried
 from pytest_genderbias.reports.run_summary import broken_tests, decisive_lines, run_verdict
 from pytest_genderbias.reports.run_tables import baseline_history, run_tables
-from pytest_genderbias.reports.traces import tried
 from pytest_genderbias.text.printable import counted, cut
 
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again

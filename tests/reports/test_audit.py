@@ -20,8 +20,15 @@ from pytest_genderbias.gates.verdicts import FinishedTest, NotJudged
 from pytest_genderbias.reports import audit
 from pytest_genderbias.reports.audit import check_pack, pack_name, write_audit
 from pytest_genderbias.reports.figures.runs import over_releases
-from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport, SelectionRow, read_report
-from pytest_genderbias.reports.traces import Trace, TracePoint
+from pytest_genderbias.reports.run_report import (
+    ReportedModel,
+    RunInfo,
+    RunReport,
+    SelectionRow,
+    Trace,
+    TracePoint,
+    read_report,
+)
 
 HOSTILE = '=HYPERLINK("x")|<b>\x1b[31m\u202e'
 

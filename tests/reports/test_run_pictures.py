@@ -22,8 +22,7 @@ from pytest_genderbias.reports.figures import runs, studies
 from pytest_genderbias.reports.figures.files import write_figures
 from pytest_genderbias.reports.picture import Picture, Series
 from pytest_genderbias.reports.pictures import draw_run, pictures_of_history
-from pytest_genderbias.reports.run_report import RunInfo, RunReport
-from pytest_genderbias.reports.traces import Trace, TracePoint
+from pytest_genderbias.reports.run_report import RunInfo, RunReport, Trace, TracePoint
 from pytest_genderbias.suites.suite import load_family
 
 REDUCTION = {

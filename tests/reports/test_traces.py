@@ -8,7 +8,7 @@ import pytest
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.reports.history_table import HEADERS, make_history_table, shown_traces
-from pytest_genderbias.reports.traces import Trace, TracePoint
+from pytest_genderbias.reports.run_report import Trace, TracePoint
 
 
 def trace(*values: float | None, suite: str = "tiny", **about: object) -> Trace:

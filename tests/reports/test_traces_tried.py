@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_genderbias.reports.traces import Trace, TracePoint, tried
+from pytest_genderbias.reports.run_report import Trace, TracePoint, tried
 
 POINT = TracePoint("2026-11-01T00:00:00+00:00", "", "weights", "seed-0", 0.3)
 TRACE = Trace("candidate", "lm-occupation", "{}", "aggregate_bias", True, "higher", 0.0, "", (POINT,))

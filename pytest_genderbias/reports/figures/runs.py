@@ -26,7 +26,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, picture_of, plot, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
-from pytest_genderbias.reports.traces import Trace, TracePoint
+from pytest_genderbias.reports.run_report import Trace, TracePoint
 from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.printable import counted
