@@ -16,6 +16,7 @@ import numpy  # noqa: F401 - as above
 import pytest
 import torch
 import transformers
+from _pytest import pytester as in_process
 from hypothesis import HealthCheck, settings
 from support import abilities
 from support.baseline_books import TEST
@@ -33,6 +34,20 @@ from pytest_genderbias.models import behaviour
 for module in walk_packages(pytest_genderbias.__path__, "pytest_genderbias."):
     import_module(module.name)
 _ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase  # which load modules of torch
+
+
+class _ModulesBefore(in_process.SysModulesSnapshot):
+    """The modules that stay after an in-process run: those before it, and those of transformers that it loads.
+
+    transformers (5.23) finds the layers of a network by the name of its class. Where two classes have this name,
+    networks of one of them return no hidden states.
+    """
+
+    def __init__(self, preserve=None):
+        super().__init__(lambda name: name.startswith("transformers.") or (preserve is not None and preserve(name)))
+
+
+in_process.SysModulesSnapshot = _ModulesBefore
 if find_spec("accelerate"):  # which looks for the same absent packages at each step of a training
     imports = import_module("accelerate.utils.imports")
     if hasattr(imports, "_is_package_available"):  # a name of its own: where it is another, tests are only slower
