@@ -46,9 +46,11 @@ _ASKS = ("result", "exception")  #: methods of a future that tell of a failure
 
 
 def lost_aside(failure: GateFailure, test_thread: int) -> Callable[[], bool] | None:
-    """Return what says, once the test is over, whether it does not know of a failure that is about to be raised beside
-    it: it asked no future, and nothing raised the failure again outside of its thread or task. ``None`` where the
-    failure goes up the stack of the test itself.
+    """Return a function that tells, once the test is over, whether the test does not know of a failure that is about to
+    be raised beside its call stack; ``None`` where the failure goes up the stack of the test itself.
+
+    The test does not know of a failure in a pool of threads if it did not ask the future; nor of any other one that
+    nothing raised again outside of its thread or task.
 
     Args:
         failure: the exception.
