@@ -39,7 +39,7 @@ _HELPERS = (
     "plugin.doors",  # which only looks names up
 )
 _LONGEST_LOOP = 12
-_FORMATTERS = ("format_interval", "format_null", "format_record", "direction_in_words")
+_FORMATTERS = ("format_interval", "format_null", "format_record", "describe_direction")
 
 _GATES = "gates:\n  - {suite: lm-occupation, baseline: true, margin: 0, settings: {limit: 400}}\n"
 _MITIGATE = """mitigate:

@@ -152,11 +152,11 @@ class DataFolder:
         return tuple(files)
 
     def _missing(self, data: DataSet, splits: list[str]) -> str:
-        wanted = " or ".join(_in_words(data.splits[split][0]) for split in splits)
+        wanted = " or ".join(_describe(data.splits[split][0]) for split in splits)
         where = f"under --bias-data={self.root}" if self.root is not None else "in a folder named by --bias-data=DIR"
         instead = f"; {data.instead}" if data.instead else ""
         return f"no {data.title}: expected {wanted} {where}; published at {data.published}{instead}"
 
 
-def _in_words(choice: Choice) -> str:
+def _describe(choice: Choice) -> str:
     return choice[0] if len(choice) == 1 else f"{choice[0]} and the {len(choice) - 1} files beside it"

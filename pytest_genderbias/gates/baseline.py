@@ -47,9 +47,9 @@ from pytest_genderbias.gates.verdicts import (
     UNCHANGED,
     WITHIN,
     Paragraph,
-    anchor_in_words,
-    change_in_words,
     correction_for,
+    describe_anchor,
+    describe_change,
     passes,
     with_note,
 )
@@ -452,11 +452,11 @@ class _EntryGate:
         rule, if that one fails, as where small steps add up to more than the margin.
         """
         measurement, statistic, old = self.measurement, self.statistic, anchor.values.get(self.statistic)
-        worse, said = measurement.worsening(statistic, old), anchor_in_words(anchor.date)
+        worse, said = measurement.worsening(statistic, old), describe_anchor(anchor.date)
 
         def beside(worsening: float | None, how: str) -> Judgement:
             """Return the judgement with how far the value has come from the anchor."""
-            text = f"{change_in_words(worsening)} since {said} ({format_number(old)}){how}"
+            text = f"{describe_change(worsening)} since {said} ({format_number(old)}){how}"
             facts = replace(judgement.of_baseline, anchor=SinceAnchor(anchor.date, old, worsening))
             return replace(judgement, details=(Paragraph("anchor", text), *judgement.details), facts=facts)
 
@@ -612,7 +612,7 @@ class _EntryGate:
 
     def _without_reason(self, before: float) -> Judgement:
         """Return the judgement on a value that is worse than ``before``, and has no reason."""
-        since = "" if before == self.old else f" than {anchor_in_words(self.entry.origin.date)}"
+        since = "" if before == self.old else f" than {describe_anchor(self.entry.origin.date)}"
         figures = [format_number(before), format_number(None)] if self.value is None else apart(before, self.value)
         worse = self.measurement.worsening(self.statistic, before)
         headline = f"{self.statistic} {' -> '.join(figures)}: {worse:.3g} worse{since}, and no reason is given"

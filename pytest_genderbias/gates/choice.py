@@ -69,7 +69,7 @@ class TriedPoint:
 
     def __str__(self) -> str:
         """Return the settings in words."""
-        return ", ".join(f"{name}={_setting_in_words(value)}" for name, value in self.settings.items())
+        return ", ".join(f"{name}={_describe_setting(value)}" for name, value in self.settings.items())
 
     @property
     def mean(self) -> float | None:
@@ -192,7 +192,7 @@ class TriedGrid(Stored):
         """
         return f"best of {len(self.points)}" + (", chosen and judged on the same seeds" if self.same_seeds else "")
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """Return what was chosen of how many points, and on which seeds."""
         chosen, judged = (", ".join(map(str, seeds)) for seeds in (self.chosen_on, self.judged_on))
         on = f"seeds {chosen}, and judged on seeds {judged}"
@@ -210,7 +210,7 @@ class TriedGrid(Stored):
         headers = [*names, self.rule.figure, *(f"{name} worse" for name in limits), "choice"]
         rows = [
             [
-                *(_setting_in_words(point.settings[name]) if name in point.settings else "-" for name in names),
+                *(_describe_setting(point.settings[name]) if name in point.settings else "-" for name in names),
                 "-" if point.mean is None else format_mean(point.values),
                 *(format_share(point.worse.get(name)) for name in limits),
                 "best" if n == self.best else f"out: {why}" if (why := why_out(point, self.rule)) else "",
@@ -230,7 +230,7 @@ class TriedGrid(Stored):
         return [*table, *([f"and {len(rows) - _MOST_LINES} more points"] if len(rows) > _MOST_LINES else [])]
 
 
-def _setting_in_words(value: object) -> str:
+def _describe_setting(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value is None else str(value)

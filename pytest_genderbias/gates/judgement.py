@@ -28,13 +28,13 @@ from pytest_genderbias.gates.verdicts import (
     Movement,
     Paragraph,
     advice_paragraphs,
-    change_in_words,
-    direction_in_words,
+    describe_change,
+    describe_direction,
+    describe_movement,
     format_interval,
     format_null,
     format_record,
     in_lines,
-    moved_in_words,
     passes,
     shortened,
     with_note,
@@ -142,7 +142,7 @@ class SinceAnchor:
     @property
     def change(self) -> str:
         """How much worse or better the value is."""
-        return change_in_words(self.worsening)
+        return describe_change(self.worsening)
 
 
 @dataclass(frozen=True)
@@ -556,7 +556,7 @@ def make_judgement(
     shown = [
         Paragraph("", _subject(code, measurement.suite, measurement.model) + shortened(headline)),
         Paragraph("means", shortened(_meaning(measurement, statistic))),
-        *([] if movement is None else [Paragraph("moved", moved_in_words(movement))]),
+        *([] if movement is None else [Paragraph("moved", describe_movement(movement))]),
         *remarks,
         Paragraph("scored", shortened(_scored(measurement, over, scored_as))),
         *advice_paragraphs(advice, command),
@@ -598,7 +598,7 @@ def _meaning(measurement: Measurement, statistic: str) -> str:
     value.
     """
     about, null = measurement.statistics[statistic], measurement.null.get(statistic)
-    meaning = f"{about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}"
+    meaning = f"{about.meaning}; {describe_direction(about.direction)} is worse, neutral is {about.neutral:g}"
     if null is None or about.partner is None:
         return meaning
     return f"{meaning} (by chance alone {format_bounds(null.low, null.high)})"

@@ -88,12 +88,12 @@ class Limit:
             limit = getattr(self, key)
             if limit is not None and sign * limit >= sign * worst - FLOAT_NOISE:
                 raise GateError(
-                    f"no model can break {key} {limit}: {statistic} {about.range_in_words} (neutral is"
+                    f"no model can break {key} {limit}: {statistic} {about.range_text} (neutral is"
                     f" {about.neutral:g}); write a limit inside, or leave it out"
                 )
             if limit is not None and sign * limit < sign * best:
                 raise GateError(
-                    f"no model can pass {key} {limit}: {statistic} {about.range_in_words}; write a limit inside"
+                    f"no model can pass {key} {limit}: {statistic} {about.range_text}; write a limit inside"
                 )
 
     def _check_direction(self, statistic: str, about: Statistic) -> None:
@@ -352,6 +352,6 @@ def check_breakable(
     change = "change" if same else "worsen"
     written = f" ({margin.origin})" if margin.origin else ""
     raise GateError(
-        f"no model can break the margin {margin.amount:.4g}{written}: {statistic} {about.range_in_words}, and {since}"
+        f"no model can break the margin {margin.amount:.4g}{written}: {statistic} {about.range_text}, and {since}"
         f" can {change} by at most {room:.4g}; write a smaller one, or a limit"
     )

@@ -40,9 +40,9 @@ from pytest_genderbias.gates.verdicts import (
     ItemMove,
     Movement,
     Paragraph,
-    age_in_words,
-    anchor_in_words,
-    change_in_words,
+    describe_age,
+    describe_anchor,
+    describe_change,
     more_items,
     shortened,
 )
@@ -145,14 +145,14 @@ class Reference:
     @property
     def against(self) -> str:
         """Where a headline has to say that it is of the anchor of a baseline, a text that says so; else empty."""
-        return f"against {anchor_in_words(self.date)}: " if self.name == ANCHOR else ""
+        return f"against {describe_anchor(self.date)}: " if self.name == ANCHOR else ""
 
     @property
     def in_words(self) -> str:
         """Its name in messages, with its date and age."""
         if not self.accept:
             return self.name
-        age = age_in_words(self.date, datetime.date.today())
+        age = describe_age(self.date, datetime.date.today())
         return f"the {self.name}{f' of {self.date}' if self.date else ''}{f' ({age})' if age else ''}"
 
 
@@ -442,7 +442,7 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
             scored_as=scored_as,
         )
     code = code_of_change(difference, margin) if reference.same else code_of_worsening(difference, allowed)
-    details = [_bounds_in_words(difference, reference), *_without_templates(difference, pair, reference)]
+    details = [_describe_bounds(difference, reference), *_without_templates(difference, pair, reference)]
     details += _carried_by_few(difference)
     if code in (TOO_FEW, REGRESSED) and is_rounding(measurement, reference, difference.value):
         code = SAME if reference.same else WITHIN
@@ -546,17 +546,17 @@ def _headline(
     new, worse = measurement.values[statistic], reference.worsening(measurement, statistic)
     # The caller has a finding for values that are missing.
     assert new is not None and worse is not None and reference.value is not None
-    change = change_in_words(worse)
+    change = describe_change(worse)
     if found is not None and f"{found.low:.3g}" != f"{found.high:.3g}":
         change += f" (95 %{_for_all(reference.correction)}: {_from_to(found.low, found.high)})"
     figures = " -> ".join(apart(reference.value, new))
     return (
         f"{reference.against}{statistic} {figures}:"
-        f" {change}{_margin_in_words(allowed)}{_seen_in_words(reference, worse)}{reference.changed}"
+        f" {change}{_describe_margin(allowed)}{_describe_growth(reference, worse)}{reference.changed}"
     )
 
 
-def _seen_in_words(reference: Reference, worse: float) -> str:
+def _describe_growth(reference: Reference, worse: float) -> str:
     """Return the growth of the bias, and the growth that would have failed in 80 % of releases; an empty text where it
     is not known.
     """
@@ -566,10 +566,10 @@ def _seen_in_words(reference: Reference, worse: float) -> str:
     return f", {format_growth(growth)} % (sees {reference.seen.in_words})"
 
 
-def _margin_in_words(allowed: Margin) -> str:
+def _describe_margin(allowed: Margin) -> str:
     """Return what is allowed; an empty text without a margin.
 
-    >>> _margin_in_words(Margin(share=0.2).resolve(0.15)), _margin_in_words(Margin())
+    >>> _describe_margin(Margin(share=0.2).resolve(0.15)), _describe_margin(Margin())
     (', allowed 0.03 (20% of the distance 0.15 from neutral)', '')
     """
     if allowed.amount is None:
@@ -699,7 +699,7 @@ def _decided_by_values(
     return code, f", on the suite's own cases, {part}, and no other items: {why}", over, ""
 
 
-def _bounds_in_words(difference: Difference, reference: Reference) -> Paragraph:
+def _describe_bounds(difference: Difference, reference: Reference) -> Paragraph:
     change = "change" if reference.same else "worsening"
     p, what = _p_of(difference, reference), difference.over.removeprefix("restarts and ")
     counted = f"{difference.items} {'of them' if what == difference.over else what}, {difference.moved} moved"

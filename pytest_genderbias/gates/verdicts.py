@@ -232,10 +232,10 @@ def more_items(needed: int, items: int, what: str, share: float, templates: int 
     return f"{listed}{approximate(needed)} {what}{of_both} (now {items:,})"
 
 
-def age_in_words(date: str, today: datetime.date) -> str:
+def describe_age(date: str, today: datetime.date) -> str:
     """Return how old a date in ISO format is; an empty text if it is no date, or lies ahead.
 
-    >>> age_in_words("2026-10-22", datetime.date(2026, 11, 22)), age_in_words("2026-11-22", datetime.date(2026, 11, 22))
+    >>> describe_age("2026-10-22", datetime.date(2026, 11, 22)), describe_age("2026-11-22", datetime.date(2026, 11, 22))
     ('31 days old', 'of today')
     """
     try:
@@ -247,10 +247,10 @@ def age_in_words(date: str, today: datetime.date) -> str:
     return "of today" if days == 0 else f"{days:,} {'day' if days == 1 else 'days'} old"
 
 
-def change_in_words(worsening: float | None, write: Write = THREE_DIGITS) -> str:
+def describe_change(worsening: float | None, write: Write = THREE_DIGITS) -> str:
     """Return how much worse or better a value is.
 
-    >>> change_in_words(0.0123), change_in_words(-0.5), change_in_words(0.0), change_in_words(None)
+    >>> describe_change(0.0123), describe_change(-0.5), describe_change(0.0), describe_change(None)
     ('0.0123 worse', '0.5 better', 'no change', 'no value')
     """
     if worsening is None:
@@ -260,12 +260,12 @@ def change_in_words(worsening: float | None, write: Write = THREE_DIGITS) -> str
     return f"{write(abs(worsening))} {'worse' if worsening > 0 else 'better'}"
 
 
-def anchor_in_words(date: str) -> str:
+def describe_anchor(date: str) -> str:
     """Return an anchor as messages name it, by its date."""
     return f"the anchor of {date or 'an unknown date'}"
 
 
-def direction_in_words(direction: str) -> str:
+def describe_direction(direction: str) -> str:
     """Return the direction that is worse, as a message names it."""
     return "farther from neutral" if direction == "away" else direction
 
@@ -342,21 +342,21 @@ class Paragraph:
     is_command: bool = False
 
 
-def moved_in_words(movement: Movement) -> str:
+def describe_movement(movement: Movement) -> str:
     """Return how many items moved, and the first of those that moved most, then and now.
 
     >>> moves = ItemMove("nurse", 0.9, 0.75, 0.15), ItemMove("poet", None, None, 0.01)
-    >>> moved_in_words(Movement("words", 9, 9, moves))
+    >>> describe_movement(Movement("words", 9, 9, moves))
     'all 9 words; most: nurse 0.9 -> 0.75, poet (0.01 worse)'
     """
     number = (
         f"all {movement.items:,}" if movement.moved == movement.items else f"{movement.moved:,} of {movement.items:,}"
     )
-    most = ", ".join(_move_in_words(move) for move in movement.most[:_MOST_NAMED])
+    most = ", ".join(_describe_move(move) for move in movement.most[:_MOST_NAMED])
     return f"{number} {shortened(movement.what, _LONGEST_NAME)}" + (f"; most: {most}" if most else "")
 
 
-def _move_in_words(move: ItemMove) -> str:
+def _describe_move(move: ItemMove) -> str:
     name = shortened(move.name, _LONGEST_NAME)
     if move.then is None or move.now is None:
         return f"{name} ({abs(move.change):.2g} {'worse' if move.change > 0 else 'better'})"

@@ -230,7 +230,7 @@ def read_npz(packed: bytes, where: str) -> dict[str, NDArray[np.generic]]:
     except DataFileError:  # a ValueError, too
         raise
     except (OSError, *_DAMAGED) as error:
-        raise DataFileError(f"{where}: expected an .npz archive, got a damaged one: {_in_words(error)}") from None
+        raise DataFileError(f"{where}: expected an .npz archive, got a damaged one: {_describe(error)}") from None
 
 
 def _check_members(members: list[zipfile.ZipInfo], where: str) -> None:
@@ -249,7 +249,7 @@ def _read_npy(content: bytes, where: str) -> NDArray[np.generic]:
         shape, fortran, dtype = read_header(stream)
     except _DAMAGED as error:
         raise DataFileError(
-            f"{where}: expected the header of an array, got a damaged one: {_in_words(error)}"
+            f"{where}: expected the header of an array, got a damaged one: {_describe(error)}"
         ) from None
     if dtype.hasobject or dtype.kind not in _KINDS:
         raise DataFileError(
@@ -268,5 +268,5 @@ def _read_npy(content: bytes, where: str) -> NDArray[np.generic]:
     return values.reshape(shape, order="F" if fortran else "C").copy(order="K")
 
 
-def _in_words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}" if str(error) else type(error).__name__

@@ -103,7 +103,7 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
 
 
-def verdict_in_words(paper: PaperConfig, table: Table, judged: Sequence[JudgedClaim]) -> str:
+def describe_verdict(paper: PaperConfig, table: Table, judged: Sequence[JudgedClaim]) -> str:
     """Return the verdict of a table, with the reasons of claims that differ, or what the table needs."""
     verdict = table_verdict(judged)
     if verdict == NEEDS and any(SMALL in paper.runs[name].scales for name in table.runs):
@@ -124,7 +124,7 @@ def verdict_in_words(paper: PaperConfig, table: Table, judged: Sequence[JudgedCl
 def short_verdict(paper: PaperConfig, table: Table, judged: Sequence[JudgedClaim]) -> str:
     """Return the verdict of a table without reasons and numbers."""
     verdict = table_verdict(judged)
-    return NO_RESULT if verdict_in_words(paper, table, judged) == NO_RESULT else verdict
+    return NO_RESULT if describe_verdict(paper, table, judged) == NO_RESULT else verdict
 
 
 def _counted_verdicts(paper: PaperConfig, judged: Sequence[JudgedClaim], verdict: str) -> str:
@@ -150,7 +150,7 @@ def _verdict_of_claim(paper: PaperConfig, judged: JudgedClaim) -> str:
     return judged.verdict
 
 
-def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim, runs: Mapping[str, StoredRun]) -> str:
+def describe_claim(paper: PaperConfig, table: Table, judged: JudgedClaim, runs: Mapping[str, StoredRun]) -> str:
     """Return a claim of a table, its verdict, the difference that decided it or what would, and an earlier table that
     makes the same claim.
     """
@@ -292,8 +292,8 @@ def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], 
         legend = "The paper's figure; ours, ± the standard deviation over seeds, or with the 95 % interval over items."
         parts += [paragraph(legend, width), _grid(table, runs, width), ""]
     parts += [paragraph(line, width, "  ") for line in lines_of(table, runs)]
-    parts += [paragraph(claim_in_words(paper, table, claim, runs), width, "  ", "- ") for claim in judged]
-    parts += [paragraph(f"Verdict: {verdict_in_words(paper, table, judged)}", width), ""]
+    parts += [paragraph(describe_claim(paper, table, claim, runs), width, "  ", "- ") for claim in judged]
+    parts += [paragraph(f"Verdict: {describe_verdict(paper, table, judged)}", width), ""]
     for name in table.runs:
         run = paper.runs[name]
         parts.append(paragraph(f"{name}: {run.title}; {_made(run, runs.get(name))}", width, "    ", "  "))
@@ -391,7 +391,7 @@ def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str
     yield "| | what it shows | ours; the paper's | verdict |"
     yield "|---|---|---|---|"
     for table in paper.tables.values():
-        verdict = verdict_in_words(paper, table, judge_claims(table, runs))
+        verdict = describe_verdict(paper, table, judge_claims(table, runs))
         yield (
             f"| [{_called(table)}](#{table.paper}-{table.name}) | {escape(table.title)} |"
             f" {escape(_first_figure(table, runs))} | {escape(verdict)} |"
@@ -424,7 +424,7 @@ def _details(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun]) ->
         yield from (f"- {escape(line)}" for line in lines)
     if judged := judge_claims(table, runs):
         yield ""
-        yield from (f"- {escape(claim_in_words(paper, table, claim, runs))}" for claim in judged)
+        yield from (f"- {escape(describe_claim(paper, table, claim, runs))}" for claim in judged)
     if lines := differences(paper, table):
         yield ""
         yield f"What differs: {'; '.join(map(escape, lines))}."

@@ -15,7 +15,7 @@ from pytest_genderbias.gates.book import BaselineEntry, NewEntry
 from pytest_genderbias.gates.book_places import Place, book_path
 from pytest_genderbias.gates.book_update import Change, state_of, to_write, update_books
 from pytest_genderbias.gates.judgement import AcceptedValue
-from pytest_genderbias.gates.verdicts import anchor_in_words
+from pytest_genderbias.gates.verdicts import describe_anchor
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping, read_stored
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.reported import ReportedOutcome
@@ -245,7 +245,7 @@ class _Decision:
                 is_known = self.complete or name not in self.stored
                 new, unseen = add_gates(merged, proposed, {} if is_known else self.stored[name].gated)
                 if unseen:
-                    self.messages.fail(f"not written: {name} of {module}: {'; '.join(map(_unseen_in_words, unseen))}")
+                    self.messages.fail(f"not written: {name} of {module}: {'; '.join(map(_describe_unseen, unseen))}")
                 else:
                     agreed[name] = new
         return agreed
@@ -294,7 +294,7 @@ def _by_date(value: AcceptedValue) -> tuple[str, str]:
     return value.date, value.statistic
 
 
-def _unseen_in_words(value: AcceptedValue) -> str:
+def _describe_unseen(value: AcceptedValue) -> str:
     return (
         f"{value.statistic} {format_number(value.old, 6)} -> {format_number(value.new, 6)} is worse, and its gate "
         "did not run;"
@@ -327,4 +327,4 @@ def _moved_anchor(stored: BaselineEntry, new: BaselineEntry) -> str:
         for statistic in sorted(new.gated)
         if format_number(anchor.values.get(statistic), 6) != format_number(new.values.get(statistic), 6)
     ]
-    return f"{anchor_in_words(anchor.date)} moves: {', '.join(values)}" if new.anchor is None and values else ""
+    return f"{describe_anchor(anchor.date)} moves: {', '.join(values)}" if new.anchor is None and values else ""

@@ -35,7 +35,7 @@ def cache_information(settings: Settings, clear: bool, width: int) -> str:
     if clear:
         from pytest_genderbias.scoring.store import clear as clear_cache
 
-        cleared = f"{_removal_in_words(settings.cache, clear_cache(settings.cache))}\n"
+        cleared = f"{_describe_removal(settings.cache, clear_cache(settings.cache))}\n"
     return cleared + describe(settings.cache, settings.cache_size, width)
 
 
@@ -53,7 +53,7 @@ class CacheKeeper:
         removal = bound(self._cache, self._most)
         if removal.removed or removal.held:
             self._removed = (
-                f"{_removal_in_words(self._cache, removal)}; the least recently used entries go until the rest is"
+                f"{_describe_removal(self._cache, removal)}; the least recently used entries go until the rest is"
                 f" within {show_size(self._most)} (bias_cache_size)"
             )
 
@@ -110,11 +110,11 @@ def _row(group: list[CacheEntry]) -> tuple[str, str, str, str]:
     return f"{len(group):,}", show_size(sum(entry.size for entry in group)), cases, used
 
 
-def _removal_in_words(cache: Path, removal: Removal) -> str:
+def _describe_removal(cache: Path, removal: Removal) -> str:
     """Return what was removed, and what could not be.
 
     >>> from pytest_genderbias.scoring.store import Removal
-    >>> _removal_in_words(Path("c"), Removal(2, 1500, 1))
+    >>> _describe_removal(Path("c"), Removal(2, 1500, 1))
     'score cache c: removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
     """
     removed = f"score cache {cache}: removed {counted(removal.removed, 'entries')} ({show_size(removal.size)})"

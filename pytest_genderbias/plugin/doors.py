@@ -14,7 +14,7 @@ DOORS: Mapping[str, str] = {
     "properties of a measurement": "reports.junit:add_measurement",
     "properties of a verdict": "reports.junit:add_judgement",
     "summary of a run": "reports.run_summary:summary_lines",
-    "report in words": "reports.run_summary:report_in_words",
+    "report in words": "reports.run_summary:describe_report",
     "annotations": "reports.markdown:annotation_lines",
     "summary of a job": "reports.markdown:append_summary",
     "pictures of measurements": "reports.pictures:draw_measurements",

@@ -31,7 +31,7 @@ from pytest_genderbias.reports.fields import (
     packaged_suite,
 )
 from pytest_genderbias.reports.figures.files import write_figures
-from pytest_genderbias.reports.html_page import history_in_words, safe, words_of, write_report
+from pytest_genderbias.reports.html_page import describe_history, safe, words_of, write_report
 from pytest_genderbias.reports.records import as_csv, cell_text, write_records
 from pytest_genderbias.reports.run_report import RunReport, SelectionRow, write_json
 from pytest_genderbias.reports.run_summary import broken_tests, run_verdict
@@ -377,7 +377,7 @@ def _profile(report: RunReport) -> Mapping[str, object]:
         "said": SAID,
         "results": _results(report),
         "mitigation": _table(*reduction_rows(report.judgements)),
-        "history_in_words": history_in_words,
+        "describe_history": describe_history,
     }
 
 

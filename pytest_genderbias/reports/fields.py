@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import FLOAT_NOISE, change_in_words, direction_in_words
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, describe_change, describe_direction
 from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.suites.statistic import Statistic
@@ -42,7 +42,7 @@ class Chance:
     figures: tuple[float, ...]
     beyond: bool
 
-    def in_words(self, figure: Callable[[float], str]) -> str:
+    def describe(self, figure: Callable[[float], str]) -> str:
         """Return it as a cell, with numbers as ``figure`` writes them."""
         if self.kind == SPLITS:
             return f"p {self.figures[0]:.4f}"
@@ -162,7 +162,7 @@ def packaged_suite(measurement: Measurement) -> Suite | None:
     return suite if measurement.signature["digest"] in suite.digests else None
 
 
-def cases_in_words(counted: Measurement | Judgement) -> str:
+def describe_cases(counted: Measurement | Judgement) -> str:
     """Return how many cases were scored, and of how many, if not all were."""
     return f"{counted.n:,}" if counted.n == counted.n_total else f"{counted.n:,} of {counted.n_total:,}"
 
@@ -185,7 +185,7 @@ def change_and_bounds(judgement: Judgement, write: Write = format_number) -> tup
     worse, interval = judgement.difference, judgement.interval
     if worse is None:
         return "", ""
-    change = change_in_words(worse, write)
+    change = describe_change(worse, write)
     if interval is None:
         return change, ""
     if interval.high - interval.low <= FLOAT_NOISE:
@@ -222,8 +222,8 @@ FIGURE_COLUMNS: Mapping[str, Column[Figure]] = {
     "level": Column("level", "interval.level"),
     "over": Column("bounds over", "interval.over"),
     "neutral": Column("neutral", "about.neutral", lambda row, _: f"{row.about.neutral:g}"),
-    "direction": Column("worse", "about.direction", lambda row, _: direction_in_words(row.about.direction)),
-    "n": Column("cases", "measurement.n", lambda row, _: cases_in_words(row.measurement)),
+    "direction": Column("worse", "about.direction", lambda row, _: describe_direction(row.about.direction)),
+    "n": Column("cases", "measurement.n", lambda row, _: describe_cases(row.measurement)),
     "n_total": Column("of", "measurement.n_total"),
     "meaning": Column("meaning", "about.meaning"),
     "reason": Column("why missing", "reason"),
@@ -250,7 +250,7 @@ GATE_COLUMNS: Mapping[str, Column[Judgement]] = {
     "change": Column("change", "difference", change_in_full),
     "p": Column("p", "p"),
     "tests": Column("corrected for", "tests"),
-    "n": Column("cases", "n", lambda row, _: cases_in_words(row)),
+    "n": Column("cases", "n", lambda row, _: describe_cases(row)),
     "n_total": Column("of", "n_total"),
     "least": Column("at least", "of_limit.least"),
     "most": Column("at most", "of_limit.most"),

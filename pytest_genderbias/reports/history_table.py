@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.verdicts import change_in_words
+from pytest_genderbias.gates.verdicts import describe_change
 from pytest_genderbias.reports.history import MOST_RUNS, Where, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import Trace
@@ -93,7 +93,7 @@ def history_rows(traces: Sequence[Trace]) -> list[tuple[str, ...]]:
 def _row(trace: Trace, with_options: Container[tuple[str, str, str]]) -> tuple[str, ...]:
     """Return the cells of a trace, with its options where there are others of the same suite."""
     last, change = trace.last, trace.worsening()
-    moved = "" if change is None else change_in_words(change)
+    moved = "" if change is None else describe_change(change)
     settings = f" {trace.options[:60]}" if (trace.model, trace.suite, trace.statistic) in with_options else ""
     first = trace.points[0]
     what = trace.model, trace.suite + settings, trace.statistic, str(len(trace.points)), first.date[:10]

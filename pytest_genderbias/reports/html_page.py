@@ -28,7 +28,7 @@ from pytest_genderbias.gates.verdicts import (
     FinishedTest,
     NotJudged,
     Paragraph,
-    direction_in_words,
+    describe_direction,
     format_chance,
     with_note,
 )
@@ -37,9 +37,9 @@ from pytest_genderbias.reports.fields import (
     SPLITS,
     Figure,
     between,
-    cases_in_words,
     chance_of,
     change_and_bounds,
+    describe_cases,
     largest,
     packaged_suite,
 )
@@ -236,7 +236,7 @@ def make_text(number: int, judgement: Judgement) -> Part:
         "lead": judgement.headline,
         "paragraphs": (*judgement.shown[1:], *said),
         "details": judgement.details,
-        "history": history_in_words(judgement),
+        "history": describe_history(judgement),
     }
 
 
@@ -266,7 +266,7 @@ def _row(number: int, judgement: Judgement, measurement: Measurement | None, sui
     about = None if measurement is None else measurement.statistics.get(judgement.statistic)
     meaning = "" if about is None else about.meaning
     reason = "" if measurement is None else measurement.reasons.get(judgement.statistic, "")
-    history = history_in_words(judgement)
+    history = describe_history(judgement)
     return (
         naming_cell(judgement.gate_name, judgement.statistic, meaning, suite_id),
         PageCell(_verdict(judgement), key=_ORDER[outcome], badge=outcome, link=f"gate-{number}"),
@@ -281,7 +281,7 @@ def _row(number: int, judgement: Judgement, measurement: Measurement | None, sui
 
 def worse_cell(about: Statistic) -> PageCell:
     """Return the cell that says which direction is worse, and from where."""
-    return PageCell(direction_in_words(about.direction), (f"neutral is {about.neutral:g}",))
+    return PageCell(describe_direction(about.direction), (f"neutral is {about.neutral:g}",))
 
 
 def _bounds_of_value(judgement: Judgement) -> tuple[str, ...]:
@@ -304,7 +304,7 @@ def _change(judgement: Judgement) -> PageCell:
     return PageCell(change, (bounds.strip("()"),) if bounds else (), judgement.difference if change else "")
 
 
-def history_in_words(judgement: Judgement) -> tuple[str, ...]:
+def describe_history(judgement: Judgement) -> tuple[str, ...]:
     """Return when the baseline of a judgement was accepted, how far the value has come from its anchor, and what was
     accepted since.
     """
@@ -442,7 +442,7 @@ def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, s
     for one in shown:
         model, value, interval, _, *others = _cells(Figure(one, one.main), shown)
         suite = naming_cell(one.suite, one.main, one.statistics[one.main].meaning, suite_ids[one.suite])
-        scored = PageCell(cases_in_words(one), key=one.n)
+        scored = PageCell(describe_cases(one), key=one.n)
         rows.append((suite, model, value, interval, *others, scored, PageCell(one.ability)))
     return make_table("overview-table", "Main figures of all suites", _OVERVIEW, rows)
 
@@ -531,7 +531,7 @@ def _chance(measurement: Measurement, name: str) -> PageCell:
     beyond = "beyond chance" if chance.beyond else "within chance"
     if null is None:
         of = "random splits of the words" if chance.kind == SPLITS else "the suite's own control"
-        return PageCell(chance.in_words(format_number), (f"{beyond}: {of}",), chance.figures[0])
+        return PageCell(chance.describe(format_number), (f"{beyond}: {of}",), chance.figures[0])
     range_of = format_bounds(null.low, null.high)
     return PageCell(range_of, (f"{beyond}: {format_chance(null)} of shuffles are as bad",), null.p_value)
 

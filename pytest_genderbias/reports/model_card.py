@@ -17,7 +17,7 @@ from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import direction_in_words
+from pytest_genderbias.gates.verdicts import describe_direction
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import Figure, between, figures_of, largest
 from pytest_genderbias.reports.run_report import RunReport
@@ -82,7 +82,7 @@ def write_eval_results(report: RunReport, folder: Path) -> None:
 
 def _notes(figure: Figure, judged: Sequence[Judgement]) -> Iterator[str]:
     yield _text(figure.about.meaning)
-    yield f"neutral is {figure.about.neutral:g}, {direction_in_words(figure.about.direction)} is worse"
+    yield f"neutral is {figure.about.neutral:g}, {describe_direction(figure.about.direction)} is worse"
     if figure.interval is not None:
         yield f"95 % interval for other {_text(figure.interval.over)} {between(figure.interval)}"
     yield from (_text(f"{one.bound}: {one.in_words}") for one in judged)

@@ -40,10 +40,10 @@ from pytest_genderbias.reports.fields import (
     SPLITS,
     Figure,
     between,
-    cases_in_words,
     chance_of,
     change_and_bounds,
     change_in_full,
+    describe_cases,
     largest,
 )
 from pytest_genderbias.reports.run_tables import baseline_history, run_tables
@@ -225,7 +225,7 @@ def _suite_row(figure: Figure, suite: str) -> _Row:
         cells |= {"neutral": f"{about.neutral:g}", "worse": about.direction, "is worse": side}
     if (chance := chance_of(measurement, figure.name)) is not None:
         cells |= {
-            "chance": chance.in_words(format_figure),
+            "chance": chance.describe(format_figure),
             "value": f"{format_figure(value)} {'!' if chance.beyond else ' '}",
         }
     return _Row(measurement.model, cells, meaning=about.meaning)
@@ -266,7 +266,7 @@ def _gate_row(judgement: Judgement) -> _Row:
         "suite": one_line(judgement.gate_name),
         "gate": one_line(judgement.name or judgement.suite),
         "statistic": one_line(judgement.statistic, 40),
-        "cases": cases_in_words(judgement),
+        "cases": describe_cases(judgement),
         "verdict": judgement.in_words,
     }
     colour = _COLOURS.get(judgement.outcome, "")
@@ -421,7 +421,7 @@ def _below(figures: Sequence[Figure], everything: bool, width: int, chances: boo
         yield note("", f"no direction: {in_brief(subjects)}: {one_line(reason, 300)}", width)
     sampled = {one.measurement.suite: one.measurement for one in valued if one.measurement.sampled(one.name)}
     if sampled:
-        texts = [f"{one_line(suite)} {cases_in_words(one)} cases" for suite, one in sampled.items()]
+        texts = [f"{one_line(suite)} {describe_cases(one)} cases" for suite, one in sampled.items()]
         yield note("sampled", "; ".join(texts), width)
 
 
@@ -652,7 +652,7 @@ def decisive_lines(judgement: Judgement, width: int = WIDTH) -> list[str]:
     return in_lines(judgement.shown, width).splitlines() or [with_note(judgement.code)]
 
 
-def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[str]:
+def describe_report(report: RunReport, width: int, detail: int = 0) -> Iterator[str]:
     """Yield what the terminal showed at the end of a run: why gates failed, and the summary.
 
     Args:

@@ -183,7 +183,7 @@ def run_tables(report: RunReport, compare: bool = False, variance: bool = False)
             from pytest_genderbias.gates.choice import TriedGrid
 
             grid = TriedGrid.from_dict(tried)
-            table = RunTable("grid", f"Grid of {judgement.model}", *grid.rows(), 1, [f"Judged is {grid.in_words()}."])
+            table = RunTable("grid", f"Grid of {judgement.model}", *grid.rows(), 1, [f"Judged is {grid.describe()}."])
             grids.setdefault(repr((judgement.model, tried)), table)
     yield from grids.values()
     if compare or report.comparisons or report.not_compared:

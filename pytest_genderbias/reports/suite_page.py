@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.verdicts import direction_in_words
+from pytest_genderbias.gates.verdicts import describe_direction
 from pytest_genderbias.measurement.fit import (
     MACHINES,
     MEASURED,
@@ -179,7 +179,7 @@ def _statistics(statistics: Mapping[str, Statistic], width: int) -> str:
     rows = [("", "neutral", "worse", "")]
     for name, statistic in statistics.items():
         meaning = statistic.meaning + (" (no gate takes it)" if statistic.no_gate else "")
-        rows.append((name, f"{statistic.neutral:g}", direction_in_words(statistic.direction), meaning))
+        rows.append((name, f"{statistic.neutral:g}", describe_direction(statistic.direction), meaning))
     return columns(rows, width, right=[1], wrap=True)
 
 

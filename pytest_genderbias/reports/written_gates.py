@@ -20,7 +20,7 @@ import numpy as np
 from pytest_genderbias.errors import BiasError, GateError, WriteError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.verdicts import direction_in_words, shortened
+from pytest_genderbias.gates.verdicts import describe_direction, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -178,7 +178,7 @@ def _measured(measurement: Measurement, name: str, bounds: Interval) -> str:
     text = f"{measurement.suite} on {measurement.model}: {about.meaning}, {format_number(measurement.values[name])}"
     if bounds.low != bounds.high:
         text += f" ({format_bounds(bounds.low, bounds.high)} over {bounds.over})"
-    text += f"; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}"
+    text += f"; {describe_direction(about.direction)} is worse, neutral is {about.neutral:g}"
     null = measurement.null.get(name)
     return text if null is None else f"{text}, chance alone gives {format_bounds(null.low, null.high)}"
 

@@ -84,7 +84,7 @@ class Statistic:
         return -math.inf if self.least is None else self.least, math.inf if self.most is None else self.most
 
     @property
-    def range_in_words(self) -> str:
+    def range_text(self) -> str:
         """The range as a message names it."""
         if self.least is None:
             return "has any value" if self.most is None else f"is at most {self.most:.4g}"

@@ -25,8 +25,8 @@ from pytest_genderbias.gates.verdicts import (
     Movement,
     Paragraph,
     advice_paragraphs,
+    describe_movement,
     in_lines,
-    moved_in_words,
 )
 
 MOST_LINES = 10
@@ -104,7 +104,7 @@ def test_lines_are_as_wide_as_the_terminal_and_a_command_stays_in_one_piece(tmp_
 def test_hostile_names_are_cut_and_escaped() -> None:
     name = "\x1b[31m\u202e\n" + "x" * 100_000
     movement = Movement(name, 2, 1, (ItemMove(name, 0.1, 0.2, 0.1),))
-    text = in_lines([Paragraph("", ""), Paragraph("moved", moved_in_words(movement)), *advice_paragraphs(name, "")])
+    text = in_lines([Paragraph("", ""), Paragraph("moved", describe_movement(movement)), *advice_paragraphs(name, "")])
     assert text.replace("\n", "").isprintable() and len(text) < 6000
     measurement = replace(hand_made(), suite=name, model=name)
     text = judge_limit(measurement, Limit(at_most=0.2)).text

@@ -107,14 +107,14 @@ def test_the_table_has_every_point_and_why_it_is_out():
 
 def test_the_words_name_points_rule_and_seeds():
     assert (
-        tried().in_words()
+        tried().describe()
         == "the best of 3 points (dropout.attention=0.1, cda.names=none) by lowest lm-occupation/aggregate_bias,"
         " perplexity at most 5 % worse, chosen on seeds 0, 1, and judged on seeds 2, 3"
     )
     same = tried((0, 1))
     assert same.same_seeds and not tried().same_seeds
     assert same.label == "best of 3, chosen and judged on the same seeds"
-    assert same.in_words().endswith("chosen on the seeds that judge it, 0, 1: the reduction looks larger than it is")
+    assert same.describe().endswith("chosen on the seeds that judge it, 0, 1: the reduction looks larger than it is")
 
 
 def test_a_large_grid_is_cut_in_the_text_of_a_verdict():

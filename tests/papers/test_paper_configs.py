@@ -27,12 +27,12 @@ from pytest_genderbias.papers.places import (
 )
 from pytest_genderbias.papers.shown import (
     KINDS,
-    claim_in_words,
+    describe_claim,
+    describe_verdict,
     figure_rows,
     is_of,
     minutes_of,
     pages,
-    verdict_in_words,
 )
 from pytest_genderbias.suites.suite import load_suite
 
@@ -190,8 +190,8 @@ def test_a_claim_without_a_result_is_not_too_small_to_say(own_configs, scale, wo
     runs = {"a": StoredRun("a", "small", {"seeds": 3}, [0, 1, 2], {"before/s/x": StoredFigure([0.5, 0.6, 0.7])})}
     paper = load_paper("doe2020")
     judged = judge_claims(paper.tables["table-1"], runs)
-    assert verdict_in_words(paper, paper.tables["table-1"], judged) == words
-    assert claim_in_words(paper, paper.tables["table-1"], judged[1], runs).startswith(
+    assert describe_verdict(paper, paper.tables["table-1"], judged) == words
+    assert describe_claim(paper, paper.tables["table-1"], judged[1], runs).startswith(
         "no result yet" if scale == "small" else "needs the paper's"
     )
 
@@ -217,13 +217,13 @@ def test_a_claim_without_an_effect_of_the_papers_size_names_both_sizes(own_confi
     paper = load_paper("doe2020")
     judged = judge_claims(paper.tables["table-1"], runs)
     assert [one.claim.published for one in judged] == [0.25, None]
-    assert claim_in_words(paper, paper.tables["table-1"], judged[0], runs) == (
+    assert describe_claim(paper, paper.tables["table-1"], judged[0], runs) == (
         "differs: It rises. (section 1; difference 0.000, -0.010 to 0.010 over restarts);"
         " no effect of the paper's size: ours is at most 0.010, the paper's 0.250"
     )
     lower = replace(runs["a"], figures=figures | {"after/s/net_neutral": StoredFigure([0.3, 0.29, 0.31, 0.3])})
     (one, _) = judge_claims(paper.tables["table-1"], {"a": lower})
-    assert one.verdict == DIFFERS and "size" not in claim_in_words(paper, paper.tables["table-1"], one, {"a": lower})
+    assert one.verdict == DIFFERS and "size" not in describe_claim(paper, paper.tables["table-1"], one, {"a": lower})
 
 
 def test_changes_are_merged_and_none_removes():

@@ -376,7 +376,7 @@ class Resilience(Stored):
         for frozen in self.by_frozen[sides[0]]:
             if frozen not in listed:
                 entries = [self.by_frozen[side][frozen] for side in sides]
-                points.append((entries[0]["step"], _in_words(frozen), entries))
+                points.append((entries[0]["step"], _describe(frozen), entries))
         return points
 
     def _reduction(self, name: str, before: float | None, after: float | None) -> str:
@@ -459,7 +459,7 @@ def resilience(
             measured = along if part == NOTHING else []
 
             def train(run: Path) -> None:
-                label = f"{task.name}, {side}, {_in_words(part)} frozen"
+                label = f"{task.name}, {side}, {_describe(part)} frozen"
                 watch = tuned.watch(starts[side], run, measured, at_start=False)
                 with shown_training(progress, label, watch, freeze=part, max_steps=max_steps) as training:
                     task.train(starts[side], rows, seed, run, training)
@@ -542,7 +542,7 @@ def _layers(model: Model) -> int:
     return int(getattr(model.backend.network.config.get_text_config(), "num_hidden_layers", 0))
 
 
-def _in_words(frozen: Frozen) -> str:
+def _describe(frozen: Frozen) -> str:
     if isinstance(frozen, str):
         return frozen
     return f"embeddings and {frozen} layer{'' if frozen == 1 else 's'}"

@@ -314,7 +314,7 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
         return _Part(NOT_REDUCED, f"{moved}: {nothing}", facts=facts)
     reduction = figures.reduction(AFTER, BEFORE, by)
     verdict = _verdict_on(reduction.excess, FLOAT_NOISE * before, strict=by == 0)
-    line, brief = share_in_words(reduction, figures)
+    line, brief = describe_share(reduction, figures)
     lines = [line]
     facts |= {
         "reduction": reduction.share,
@@ -333,9 +333,9 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
         low, high = 0.0 - above.high, 0.0 - above.low  # no -0
         over = f"{above.over} ({above.items} of them; {above.method})"
         lines.append(
-            f"  control ({control_in_words(case.run)}): {value}; after is"
+            f"  control ({describe_control(case.run)}): {value}; after is"
             f" {abs(above.value):.4g} {'better' if above.value <= 0 else 'worse'},"
-            f" {bounds_in_words(above, f'{low:.4g}', f'{high:.4g}', over)}"
+            f" {describe_bounds(above, f'{low:.4g}', f'{high:.4g}', over)}"
         )
         facts["against_control"] = [-above.value, -above.high, -above.low]
         if of_control == TOO_FEW:  # a smaller share alone would settle nothing then
@@ -343,7 +343,7 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
             settled = "; ".join(dict.fromkeys([*wanted, f"{settled_by(above, None)} (the control)"]))
         verdict = min(verdict, of_control, key=_ORDER.index)
     least = f"at least {format_share(by)}" if by else "any reduction"
-    text = f"{moved}, {change_in_words(reduction.share)} ({least} is asked){against}"
+    text = f"{moved}, {describe_change(reduction.share)} ({least} is asked){against}"
     return _Part(verdict, text, lines, settled, facts, {}, reduction, brief)
 
 
@@ -386,7 +386,7 @@ def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float)
     bounds = [case.interval(side, signed) for side in (BEFORE, AFTER)]
     sure = [around is not None and not around.low <= figures.neutral <= around.high for around in bounds]
     certain = all(sure) or (overshoot > 0 and bounds == [None, None])
-    lines = [] if signed == name else [f"  the side it leans to: {moved}{intervals_in_words(bounds)}"]
+    lines = [] if signed == name else [f"  the side it leans to: {moved}{describe_intervals(bounds)}"]
     if was * now < 0 and abs(now) > overshoot * abs(was) and certain:
         text = f"{moved}: the sign flips, to {format_share(abs(now / was))} of what it was"
         return _Part(OVER_CORRECTED, text, lines, facts=facts)
@@ -396,7 +396,7 @@ def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float)
             if certain
             else "and no interval tells that from chance"
         )
-        lines.append(f"  the sign flips, {how}{intervals_in_words(bounds)}")
+        lines.append(f"  the sign flips, {how}{describe_intervals(bounds)}")
     if signed != name and (slope := figures.unit_slope(AFTER, BEFORE)) is not None:
         reach = format_bounds(slope.low, slope.high, THREE_DIGITS)
         lines.append(f"  bias of an item after on that before: slope {reach} over {slope.over}")
@@ -443,10 +443,10 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
     verdict = TASK_LOST if code == NOT_REDUCED else code
     worse, low, high = (share_of_log(x, higher) for x in (difference.value, difference.low, difference.high))
     outcome = {TASK_LOST: "lost", REDUCED: "kept", TOO_FEW: "not decided", NO_VALUE: "no number"}[verdict]
-    text = f"{moved}, {worse_in_words(worse)}, {format_share(share)} worse is allowed"
+    text = f"{moved}, {describe_worsening(worse)}, {format_share(share)} worse is allowed"
     lines = [
-        f"  {name}{source}: {moved.removeprefix(name).strip()}, {worse_in_words(worse)},"
-        f" {_shares_in_words(low, high, difference)}; budget {format_share(share)}: {outcome}"
+        f"  {name}{source}: {moved.removeprefix(name).strip()}, {describe_worsening(worse)},"
+        f" {_describe_shares(low, high, difference)}; budget {format_share(share)}: {outcome}"
     ]
     facts |= {"worse": worse, "worse_bounds": [low, high], "verdict": outcome}
     if CONTROL in positive:
@@ -455,7 +455,7 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
         lowest, highest = (share_of_log(x, higher) for x in (beside.low, beside.high))
         lines.append(
             f"    the control has {format_number(value)}: against it after is"
-            f" {worse_in_words(share_of_log(beside.value, higher))}, {_shares_in_words(lowest, highest, beside)}"
+            f" {describe_worsening(share_of_log(beside.value, higher))}, {_describe_shares(lowest, highest, beside)}"
         )
         facts["control"] = value
     settled = ""
@@ -582,7 +582,7 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Judgeme
     ordered = sorted(parts, key=lambda part: _ORDER.index(part.verdict))
     verdict, share = ordered[0].verdict, parts[0]
     tried = case.run.tried
-    text = "; ".join([*(part.text for part in ordered if part.text), *([] if tried is None else [tried.in_words()])])
+    text = "; ".join([*(part.text for part in ordered if part.text), *([] if tried is None else [tried.describe()])])
     facts: dict[str, object] = {} if tried is None else {"grid": tried.to_dict()}
     facts["budget"] = {name: of_figure for part in parts for name, of_figure in part.budget.items()}
     for part in parts:
@@ -630,19 +630,19 @@ def about_run(run: MitigationRun) -> list[Paragraph]:
     if run.tried is None:
         return trained
     table = (Paragraph("", line, is_command=True) for line in run.tried.lines())
-    return [*trained, Paragraph("grid", run.tried.in_words()), *table]
+    return [*trained, Paragraph("grid", run.tried.describe()), *table]
 
 
-def control_in_words(run: MitigationRun) -> str:
+def describe_control(run: MitigationRun) -> str:
     """Return what the control is, and how many models its mean is of."""
     count = max(len(models) for models in run.models(CONTROL))
     what = str(run.what.get("control", "given"))
     return f"{what}, mean of {count}" + (" a seed" if len(run.seeds) > 1 else "") if count > 1 else what
 
 
-def share_in_words(reduction: Reduction, figures: SideValues) -> tuple[str, str]:
+def describe_share(reduction: Reduction, figures: SideValues) -> tuple[str, str]:
     """Return a line on the share of the distance from neutral that is removed, and the same in a few words."""
-    excess, change = reduction.excess, f"  {change_in_words(reduction.share)}"
+    excess, change = reduction.excess, f"  {describe_change(reduction.share)}"
     distance = f"distance from neutral {' -> '.join(format_number(figures.distance_of(s)) for s in (BEFORE, AFTER))}"
     if not excess.items:
         as_is = "" if np.isfinite(excess.high) else ", which decides nothing"
@@ -656,16 +656,16 @@ def share_in_words(reduction: Reduction, figures: SideValues) -> tuple[str, str]
     return line, f"{distance}; the share is {low or 'none'} to {high or 'none'} (95 %) over {excess.over}"
 
 
-def bounds_in_words(difference: Difference, low: str, high: str, over: str) -> str:
+def describe_bounds(difference: Difference, low: str, high: str, over: str) -> str:
     """Return the bounds of a difference, or of what is computed from it."""
     if not difference.items:
         return "as they are" if np.isfinite(difference.high) else "without bounds"
     return f"one-sided 95 % bounds {low} and {high} over {over}"
 
 
-def _shares_in_words(low: float, high: float, difference: Difference) -> str:
+def _describe_shares(low: float, high: float, difference: Difference) -> str:
     over = f"{difference.items} {difference.over}"
-    return bounds_in_words(difference, format_share(low), format_share(high), over)
+    return describe_bounds(difference, format_share(low), format_share(high), over)
 
 
 def settled_by(difference: Difference, low: float | None) -> str:
@@ -681,7 +681,7 @@ def settled_by(difference: Difference, low: float | None) -> str:
     return more if low is None or low <= 0 else f"{more}; or by={np.floor(100 * low) / 100:g}"
 
 
-def intervals_in_words(bounds: Sequence[Interval | None]) -> str:
+def describe_intervals(bounds: Sequence[Interval | None]) -> str:
     """Return the intervals before and after."""
     before, after = [
         "no interval"
@@ -692,17 +692,17 @@ def intervals_in_words(bounds: Sequence[Interval | None]) -> str:
     return f" ({before}; {after})"
 
 
-def worse_in_words(worse: float) -> str:
+def describe_worsening(worse: float) -> str:
     """Return by which share a figure of the task is worse or better."""
     return (
         f"{format_share(abs(worse))} {'worse' if worse > 0 else 'better'}" if abs(worse) > FLOAT_NOISE else "unchanged"
     )
 
 
-def change_in_words(share: float) -> str:
+def describe_change(share: float) -> str:
     """Return the share of the distance from neutral that was removed, or added.
 
-    >>> change_in_words(0.25), change_in_words(-0.25)
+    >>> describe_change(0.25), describe_change(-0.25)
     ('reduced by 25 %', 'raised by 25 %')
     """
     if abs(share) <= FLOAT_NOISE:

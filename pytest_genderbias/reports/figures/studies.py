@@ -216,7 +216,7 @@ def agreement(study: Any, intrinsic: str, extrinsic: str) -> Picture | None:
         Panel(Axis(intrinsic), Axis(extrinsic), (*_by_method(pairs, methods, mitigated), *_line(row, pairs)), title)
         for (row, pairs), title in zip(drawn, titles, strict=True)
     )
-    words = "; ".join(f"{row.head} {_in_words(row)} over {counted(len(pairs), 'points')}" for row, pairs in drawn)
+    words = "; ".join(f"{row.head} {_describe(row)} over {counted(len(pairs), 'points')}" for row, pairs in drawn)
     left_out = drawn[0][0].insignificant
     alt = f"{extrinsic} against {intrinsic}, by {counted(len(methods), 'methods')}: {words}."
     caption = (
@@ -257,13 +257,13 @@ def _line(row: Any, pairs: Sequence[tuple[Any, float, float]]) -> list[Series]:
 
 
 def _title(row: Any, several: bool) -> str:
-    figures = _in_words(row)
+    figures = _describe(row)
     if not several:
         return figures
     return f"{row.head.capitalize()}: {figures}"
 
 
-def _in_words(row: Any) -> str:
+def _describe(row: Any) -> str:
     """Return R squared with its bounds, and r."""
     if row.agreement is None:
         return f"R squared is undefined: {row.reason}"
