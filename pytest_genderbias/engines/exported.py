@@ -11,11 +11,10 @@ from pathlib import Path
 
 from pytest_genderbias.errors import ModelError, SettingError, installing
 from pytest_genderbias.models import checkpoints
-from pytest_genderbias.models.checkpoints import check_parts, details_of, load_tokenizer, observed
+from pytest_genderbias.models.checkpoints import check_parts, details_of, load_tokenizer, observed, read_sentence_files
 from pytest_genderbias.models.config import PROJECTED_LAYERS
 from pytest_genderbias.models.fingerprint import config_content, fingerprint_tokenizer
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.sentence_encoders import read_sentence_files
 from pytest_genderbias.models.source import LoadSettings, ModelSource, config_folder, reading_errors
 from pytest_genderbias.models.spec import ModelSpec
 

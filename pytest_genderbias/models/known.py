@@ -23,7 +23,7 @@ from typing import Any
 
 from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.folders import RECORDS, distrusted, write_whole
-from pytest_genderbias.models.checkpoints import pick_device
+from pytest_genderbias.models.checkpoints import pick_device, pooling_folder
 from pytest_genderbias.models.config import quantisation_method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import (
@@ -36,7 +36,6 @@ from pytest_genderbias.models.model import (
     bare_content,
 )
 from pytest_genderbias.models.roles import Role
-from pytest_genderbias.models.sentence_encoders import pooling_folder
 from pytest_genderbias.models.source import LoadSettings, ModelSource, explicit_weights, indexed_weights, snapshot_of
 from pytest_genderbias.models.spec import ModelSpec
 
