@@ -282,7 +282,7 @@ def _replies(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
 
 def _substituted(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
     """Return the log-probability of each candidate, given the text before it."""
-    from pytest_genderbias.scoring.substitution import filled
+    from pytest_genderbias.scoring.pseudo_likelihood import filled
 
     assert isinstance(scorer.cases, TextCases)
     copies = filled(scorer.cases, cases)

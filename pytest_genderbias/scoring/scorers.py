@@ -79,7 +79,7 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
         _Way(HIDDEN_STATES, "checkpoint_scorer.outputs_of_checkpoint", PAIR_REGRESSOR),
         _Way(HIDDEN_STATES, "text_vectors.network_cosines"),
     ),
-    "substitution": (_Way(LOG_PROBS, "substitution.substitution"),),
+    "substitution": (_Way(LOG_PROBS, "pseudo_likelihood.substitution"),),
     "edge-probe": (_Way(HIDDEN_STATES, "edge_probe.edge_probe", keeps=("cache", "progress")),),
     "own": (
         _Way(HIDDEN_STATES, "edge_probe.carried_probe", PROBABILITY),

@@ -15,8 +15,8 @@ from pytest_genderbias.datasets.mentions import find_words
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.scoring.pseudo_likelihood import is_possessive, substituted
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.scoring.substitution import is_possessive, substituted
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.query import CoreferenceScores
