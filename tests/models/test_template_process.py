@@ -14,8 +14,8 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from pytest_genderbias import demo, load_model, measure
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.models import template_process
-from pytest_genderbias.models.template_process import TemplateError, render
+from pytest_genderbias.models import chat_template
+from pytest_genderbias.models.chat_template import TemplateError, render
 
 TURNS = (
     "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}\n{% endfor %}{% if"
@@ -64,7 +64,7 @@ def test_a_template_without_an_end_ends(monkeypatch: pytest.MonkeyPatch, templat
     start = time.perf_counter()
     with monkeypatch.context() as patched:
         if "0.25 s" in reason:  # a gigabyte, or another process, takes longer than that on a busy machine
-            patched.setattr(template_process, "MOST_SECONDS", 0.25)
+            patched.setattr(chat_template, "MOST_SECONDS", 0.25)
         with pytest.raises(TemplateError) as error:
             render(template, ASKED, True, {})
     assert str(error.value).startswith(reason)
