@@ -74,14 +74,3 @@ class PromptLogProbabilities(Protocol):
 
     def own_token_ids(self, text: str) -> list[int] | None:
         """Return the ids into which the source itself cuts a text; ``None`` if it does not say."""
-
-
-class RowSource(Protocol):
-    """Gives the log-probabilities of the tokens of rows."""
-
-    @property
-    def where(self) -> str:
-        """The question in words."""
-
-    def ask(self, prompts: Sequence[Prompt]) -> list[PromptAnswer]:
-        """Return an answer for each prompt, in their order."""

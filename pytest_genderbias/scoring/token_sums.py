@@ -21,7 +21,7 @@ from pytest_genderbias.scoring.tokens import TokenRows
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, RowSource
+    from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 
 
 _ROUNDING = 1e-6  #: nats that the logarithm of a probability may be above 0
@@ -32,7 +32,8 @@ def token_sums(model: Model, batch_tokens: int | None) -> NetworkSums | ServedSu
     (causal LM).
     """
     if model.role.only_prompts:
-        return ServedSums(model.backend.rows(model.name))
+        rows = model.backend.rows(model.name)
+        return ServedSums(rows.ask, rows.where)
     checkpoint: Checkpoint = model.backend
     mask_id = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
     return NetworkSums(Network(checkpoint, batch_tokens, vocabulary_head=True), mask_id)
@@ -81,12 +82,14 @@ class NetworkSums:
 class ServedSums:
     """Sums of a causal LM that another process runs. A row is asked up to its last token that counts, and only once; so
     is what begins another row.
+
+    ``ask``: returns an answer for each prompt, in their order. ``where``: what is asked, in words.
     """
 
     notes: list[str]
 
-    def __init__(self, source: RowSource) -> None:
-        self._source = source
+    def __init__(self, ask: Callable[[Sequence[Prompt]], list[PromptAnswer]], where: str) -> None:
+        self._ask, self._where = ask, where
         self.notes = []
 
     def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -101,7 +104,7 @@ class ServedSums:
         np.maximum.at(stop, case, position + 1)
         used = np.flatnonzero(stop)
         prompts, place = distinct_prompts([tuple(rows.ids[i, : stop[i]].tolist()) for i in used])
-        answers = self._source.ask(prompts)
+        answers = self._ask(prompts)
         for prompt, answer in zip(prompts, answers, strict=True):
             self._check(prompt, answer)
         prompt_of = np.zeros(len(stop), dtype=np.int64)
@@ -115,7 +118,7 @@ class ServedSums:
         values = answer.log_probabilities
         if len(values) != len(prompt) or answer.token_ids != list(prompt) or (values > _ROUNDING).any():
             raise ScoreError(
-                f"{self._source.where} gives {len(values)} values for a prompt of {len(prompt)} tokens, values of other"
+                f"{self._where} gives {len(values)} values for a prompt of {len(prompt)} tokens, values of other"
                 " tokens, or positive ones, which it did not before the first figure; nothing is measured with it"
             )
 
