@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.scorer import CountNote, Progress, Scorer
+from pytest_genderbias.scoring.scorer import CountNote, Progress
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import Query
@@ -104,28 +104,24 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """Scores in this process, one window at a time."""
-
-    @contextmanager
-    def open(self, task: Task) -> Iterator[Pool]:
-        """Load what the question needs."""
-        scorer = make_scorer(task.cases, task.query, task.model, task.batch_tokens, task.cache, task.progress)
-        yield _OwnProcess(task.cases, scorer)
-
-
-class _OwnProcess:
-    """The pool of one process: this one."""
+    """Scores in this process, one window at a time: the executor, and the pool of the task that is open."""
 
     slots, state = 1, ""
     notes: list[str] = []  # noqa: RUF012 - never changed
 
-    def __init__(self, cases: Cases, scorer: Scorer) -> None:
-        self._cases, self._scorer = cases, scorer
+    @contextmanager
+    def open(self, task: Task) -> Iterator[Pool]:
+        """Load what the question needs."""
+        self._cases = task.cases
+        self._scorer = make_scorer(task.cases, task.query, task.model, task.batch_tokens, task.cache, task.progress)
+        yield self
 
     def submit(self, window: Window, units: IntArray) -> None:
+        """Let a window be scored."""
         self._asked = window, units  # the only one that is under way
 
     def collect(self) -> Scored:
+        """Score the window."""
         window, units = self._asked
         values = self._scorer.score(self._cases.cases_of(units))
         return Scored(window, values, self._scorer.notes)
