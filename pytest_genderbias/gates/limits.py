@@ -155,7 +155,9 @@ def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Sta
 
 @dataclass(frozen=True)
 class AllDecided:
-    """A test whether bounds of a statistic decide each of several limits."""
+    """A test whether bounds of a statistic decide each of several limits. Those with equal fields are equal, so that
+    gates on the same limits share one measurement.
+    """
 
     limits: tuple[Limit, ...]
     about: Statistic = field(repr=False)
