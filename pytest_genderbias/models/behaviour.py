@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -39,20 +38,6 @@ _MOST_TRIED = 2048  #: tokens of a row with which an exported graph is tried
 _NEAR, _ROUNDINGS = 1e-4, 8
 #: How often the median of the outputs the largest one is at most; what is larger is no measure of rounding.
 _MOST_USUAL = 100
-
-
-@dataclass(frozen=True)
-class Behaviour:
-    """Behaviour of a network.
-
-    ``batches``: ``ANY_ROWS``, ``EQUAL_LENGTHS`` or ``SINGLE_ROWS``. ``positions``: the most tokens in a row for which
-    it has positions, ``None`` where nothing limits them. ``widths``: sizes of the hidden states of each layer, and of
-    the last hidden state, where they are not all what the config says.
-    """
-
-    batches: str = ANY_ROWS
-    positions: int | None = None
-    widths: tuple[int, ...] = ()
 
 
 class NotComputedError(ModelError):
@@ -132,8 +117,13 @@ class Probe:
         self._runs = self._runs_of_texts()
         self._special = sum(len(run) for is_special, run in self._runs if is_special)
 
-    def behaviour(self) -> Behaviour:
-        """Return what the network does. Call it where torch records no gradients.
+    def behaviour(self) -> tuple[str, int | None, tuple[int, ...]]:
+        """Find what the network does. Call it where torch records no gradients.
+
+        Returns:
+            Which rows may share a batch (``ANY_ROWS``, ``EQUAL_LENGTHS`` or ``SINGLE_ROWS``); the most tokens in a row
+            for which it has positions, ``None`` where nothing limits them; and the sizes of the hidden states of each
+            layer, and of the last hidden state, where they are not all what the config says.
 
         Raises:
             NotComputedError: the network cannot compute its output for a short row.
@@ -168,7 +158,7 @@ class Probe:
             padding = self._padding_moves(rows, positions) if batches == ANY_ROWS else False
         if padding is not False:
             batches = EQUAL_LENGTHS
-        return Behaviour(batches, positions, self._widths(row))
+        return batches, positions, self._widths(row)
 
     def _refuse_lookahead(self, alone: Tensor, alone_short: Tensor, together: Tensor | None) -> None:
         """Refuse a network whose output at a token depends on later ones: on their number, or on what they are."""

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import BiasWarning, ModelError, installing
-from pytest_genderbias.models.behaviour import Behaviour, NotComputedError, Probe
+from pytest_genderbias.models.behaviour import ANY_ROWS, NotComputedError, Probe
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoint_folder import weights_read
 from pytest_genderbias.models.config import (
@@ -213,7 +213,7 @@ def observed(
     """
     import torch
 
-    found = Behaviour()
+    found: tuple[str, int | None, tuple[int, ...]] = (ANY_ROWS, None, ())
     try:
         if role.kind != OTHER:
             with torch.no_grad():
@@ -221,13 +221,14 @@ def observed(
     except NotComputedError:
         if refuse:
             raise
+    batches, positions, widths = found
     # RoBERTa's positions begin after that of the padding, so its config allows two more than there are.
     limits: Iterable[object] = (
         *(*promised_positions(network.config), tokenizer.model_max_length),
-        *(sentences.longest, found.positions),
+        *(sentences.longest, positions),
     )
     longest = min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6), default=None)
-    return Checkpoint(network, tokenizer, device, longest, sentences.pooling, runtime, found.batches, found.widths)
+    return Checkpoint(network, tokenizer, device, longest, sentences.pooling, runtime, batches, widths)
 
 
 def details_of(

@@ -100,7 +100,8 @@ class Checkpoint(Tokenized):
     how a sentence encoder pools token vectors into one (``mean``, ``first``, ``max``) according to its files; ``None``
     for other checkpoints, ``UNKNOWN_POOLING`` if the files could not be looked up. ``runtime``: the library that runs
     an exported graph, as ``onnxruntime 1.23.0``; ``None`` for a network of torch. ``batches``: which rows may share a
-    batch, and ``widths``: sizes of the hidden states, as of :class:`~pytest_genderbias.models.behaviour.Behaviour`.
+    batch, and ``widths``: sizes of the hidden states, as
+    :meth:`~pytest_genderbias.models.behaviour.Probe.behaviour` finds them.
     ``files``: where the files beside the weights are; ``None``: where the model's spec says.
     """
 

@@ -164,8 +164,8 @@ class Batches:
     counts this.
 
     ``packed``: layers of the network that the step calls, which multiply with packed weights in the meantime.
-    ``sharing``: which rows may share a batch (:class:`~pytest_genderbias.models.behaviour.Behaviour`); a step can make
-    it stricter for the batches after it.
+    ``sharing``: which rows may share a batch (:meth:`~pytest_genderbias.models.behaviour.Probe.behaviour`); a step can
+    make it stricter for the batches after it.
     """
 
     def __init__(
