@@ -16,10 +16,10 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.folders import RECORDS, distrusted, write_whole
@@ -52,24 +52,9 @@ _MOST_BYTES = 1 << 28  #: of a record
 _BLOCK = 1 << 22  #: bytes that are hashed at a time
 
 _State = tuple[tuple[str, int, int, int], ...]  #: path, size, time of the last change and number of each file
-
-
-@dataclass(frozen=True)
-class _Files:
-    """The files of a checkpoint before they were loaded.
-
-    ``role``: hash over the config, the sizes of all files and how they are loaded, which decide the role. ``content``:
-    hash over the bytes of all files.
-    """
-
-    role: str
-    content: str
-    state: _State
-
-    @property
-    def name(self) -> str:
-        """The name of their record."""
-        return f"{self.role}{self.content[:16]}.json"
+#: Of the files of a checkpoint before they were loaded: the name of their record, which begins with a hash over what
+#: decides the role; a hash over their bytes; and their state.
+_Files: TypeAlias = tuple[str, str, _State]
 
 
 class KnownModels:
@@ -108,10 +93,13 @@ class KnownModels:
         """
         local = self._local(spec)
         files = self._files[spec.target] = None if local is None else _files_of(local, self._settings)
-        record = None if files is None else _read(self._folder / files.name)
-        if files is None or record is None or record["content"] != files.content:
+        if files is None:
             return None
-        path, fingerprint, known = self._folder / files.name, record["fingerprint"], dict(record["known"])
+        name, content, _ = files
+        record = _read(self._folder / name)
+        if record is None or record["content"] != content:
+            return None
+        path, fingerprint, known = self._folder / name, record["fingerprint"], dict(record["known"])
 
         def loaded() -> Checkpoint:
             model = load()
@@ -146,11 +134,12 @@ class KnownModels:
             files = _files_of(local, self._settings) if complete else None
         if files is None:
             return
-        record = json.dumps({**_record_of(model), "content": files.content}, sort_keys=True)
-        content = f"{hashlib.sha256(record.encode()).hexdigest()}\n{record}\n".encode()
+        name, content, state = files
+        record = json.dumps({**_record_of(model), "content": content}, sort_keys=True)
+        sealed = f"{hashlib.sha256(record.encode()).hexdigest()}\n{record}\n".encode()
         with suppress(OSError):
-            if _state_of(Path(local.target)) == files.state:
-                write_whole(self._folder / files.name, content)
+            if _state_of(Path(local.target)) == state:
+                write_whole(self._folder / name, sealed)
 
     def _local(self, spec: ModelSpec) -> ModelSpec | None:
         """Return a model as the folder of its files: its own, or for one of the hub that of its commit in the hub's
@@ -183,7 +172,8 @@ def _files_of(spec: ModelSpec, settings: LoadSettings) -> _Files | None:
     if state is not None and role is not None and _names_only(spec, {name for name, *_ in state}):
         with suppress(OSError):
             hashes = {name: file_sha256(folder / name) for name, *_ in state}
-            return _Files(role, hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest(), state)
+            content = hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
+            return f"{role}{content[:16]}.json", content, state
     return None
 
 
