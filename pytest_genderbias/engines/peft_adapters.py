@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -59,19 +59,6 @@ _HEADS = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class AdapterFiles:
-    """Where an adapter of the peft library is, and what it says of itself.
-
-    ``place``: the folder or hub repository of the adapter. ``base``: the checkpoint whose weights it changes.
-    ``entries``: the content of adapter_config.json.
-    """
-
-    place: ModelSpec
-    base: ModelSpec
-    entries: Mapping[str, object]
-
-
 def parse(spec: str) -> ModelSpec:
     """Parse ``adapter:DIR[@BASE]``. DIR may also be a hub id.
 
@@ -96,8 +83,8 @@ def parse(spec: str) -> ModelSpec:
     return ModelSpec(safe_name(where.rpartition("/")[2]), spec, "adapter", where, of_base)
 
 
-def _located(spec: ModelSpec) -> AdapterFiles:
-    """Return the files of an adapter and its base.
+def _located(spec: ModelSpec) -> tuple[ModelSpec, ModelSpec, Mapping[str, object]]:
+    """Return the folder or hub repository of an adapter, its base, and the content of adapter_config.json.
 
     Raises:
         ModelError: adapter_config.json cannot be read, or the base is not known.
@@ -130,7 +117,7 @@ def _located(spec: ModelSpec) -> AdapterFiles:
             f"the base of {spec.name}, {base.target}, has an adapter of its own; expected a checkpoint: merge that"
             " adapter first (merge_and_unload())"
         )
-    return AdapterFiles(place, base, entries)
+    return place, base, entries
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
@@ -140,59 +127,59 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         ModelError: peft is not installed, adapter_config.json or the config cannot be read, or the head or its labels
             cannot be used.
     """
-    adapter = _located(spec)
+    place, base, entries = _located(spec)
     if find_spec("peft") is None:
         raise ModelError(
             f"{spec.name} is an adapter ({ADAPTER}), which is applied with peft, not installed here:"
             f" {installing('peft')}"
         )
-    if adapter.base.kind == "hub" and checkpoint_file(adapter.base, "config.json") is None:
+    if base.kind == "hub" and checkpoint_file(base, "config.json") is None:
         raise ModelError(
-            f"the base of the adapter {spec.name}, {brief(adapter.base.target)}, is not in the local cache, and the hub"
+            f"the base of the adapter {spec.name}, {brief(base.target)}, is not in the local cache, and the hub"
             " does not give it; give its folder:"
-            f" --bias-model={spec.name}=adapter:{brief(adapter.place.target)}@/path/to/base"
+            f" --bias-model={spec.name}=adapter:{brief(place.target)}@/path/to/base"
         )
-    config = read_config(adapter.base, settings)
-    _refuse_quantised(config, spec.name, adapter, beside=False)
-    if checkpoint_file(adapter.place, "config.json") is not None:  # of the base with the head that was trained
-        own = read_config(adapter.place, settings)
+    config = read_config(base, settings)
+    _refuse_quantised(config, spec.name, place, brief(base.target))
+    if checkpoint_file(place, "config.json") is not None:  # of the base with the head that was trained
+        own = read_config(place, settings)
         if own.model_type != config.model_type:
             raise ModelError(
-                f"{spec.name} has a config.json of the type {own.model_type}, its base {adapter.base.target} is of the"
+                f"{spec.name} has a config.json of the type {own.model_type}, its base {base.target} is of the"
                 f" type {config.model_type}; give the base that it was trained on:"
-                f" adapter:{brief(adapter.place.target)}@BASE"
+                f" adapter:{brief(place.target)}@BASE"
             )
-        _refuse_quantised(own, spec.name, adapter, beside=True)
+        _refuse_quantised(own, spec.name, place)
         config = own
-    with reading_errors(adapter.place, "config's entries"):
+    with reading_errors(place, "config's entries"):
         refuse_size(config, spec.name)
-        config.architectures = _architectures(config, adapter.entries, spec.name)
-        if adapter.entries.get("task_type") == "SEQ_CLS" and (labels := _labels_of_head(adapter.place)):
+        config.architectures = _architectures(config, entries, spec.name)
+        if entries.get("task_type") == "SEQ_CLS" and (labels := _labels_of_head(place)):
             config.num_labels = labels
         role = settled_role(role_of_config(config), config, spec.name, settings.labels)
-    return ModelSource(spec, role, config, adapter, "adapter")
+    return ModelSource(spec, role, config, (place, base, entries), "adapter")
 
 
-def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles, beside: bool) -> None:
+def _refuse_quantised(config: PreTrainedConfig, name: str, place: ModelSpec, base: str = "") -> None:
     """Refuse a base with quantised weights: peft adds the adapter to them and rounds the sum again, without saying so.
 
     Args:
         config: of the base.
         name: the model's name, for the message.
-        adapter: its files.
-        beside: the config is the file beside the adapter.
+        place: of the adapter.
+        base: where the config is; by default it is the file beside the adapter.
 
     Raises:
         ModelError: its weights are quantised.
     """
     method = quantisation_method(config)
     if method is not None:
-        says = "config.json beside the adapter" if beside else brief(adapter.base.target)
-        further = ", and take quantization_config out of that file" if beside else ""
+        further = "" if base else ", and take quantization_config out of that file"
         raise ModelError(
-            f"{name} is an adapter of a base whose weights were quantised by {brief(method)} ({says}); merging would"
+            f"{name} is an adapter of a base whose weights were quantised by {brief(method)}"
+            f" ({base or 'config.json beside the adapter'}); merging would"
             " round the sum of both again, and the result is not what is served. Give the base with its full weights:"
-            f" adapter:{brief(adapter.place.target)}@BASE{further}"
+            f" adapter:{brief(place.target)}@BASE{further}"
         )
 
 
@@ -206,26 +193,25 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         ModelError: a part is missing or damaged, weights of the adapter do not fit the base or change nothing, or it
             cannot be merged.
     """
-    adapter = source.found
-    assert isinstance(adapter, AdapterFiles)
+    place, base, entries = cast("tuple[ModelSpec, ModelSpec, Mapping[str, object]]", source.found)
     if settings.device == SPLIT:
         raise SettingError(
             f"{source.spec.name} is an adapter, which is merged into the weights of its base, and a network that is"
             f" split has not all of them at hand: save the merged network, or leave out --bias-device={SPLIT}"
         )
-    name, place = source.spec.name, adapter.place
+    name = source.spec.name
     has_tokenizer = any(checkpoint_file(place, file) is not None for file in _TOKENIZERS)
-    tokenizer = load_tokenizer(place if has_tokenizer else adapter.base, settings)
+    tokenizer = load_tokenizer(place if has_tokenizer else base, settings)
     weights = next((path for file in _WEIGHTS if (path := checkpoint_file(place, file)) is not None), None)
     if weights is None:
         raise ModelError(
             f"the adapter {name} has no weights at {place.target}; expected {_WEIGHTS[0]}: save it again with peft's"
             " save_pretrained()"
         )
-    of_base = ModelSource(replace(adapter.base, name=name, spec=source.spec.spec), source.role, source.config)
+    of_base = ModelSource(replace(base, name=name, spec=source.spec.spec), source.role, source.config)
     network, missing = read_network(of_base, settings)
     with reading_errors(place, "adapter"), _quiet():
-        network, given = _merge(network, weights.parent, adapter.entries, name)
+        network, given = _merge(network, weights.parent, entries, name)
     refuse_missing(network, [weight for weight in missing if weight not in given], name)
     rows = network.get_input_embeddings().get_parameter("weight").shape[0]
     if len(tokenizer) > rows:
@@ -234,9 +220,9 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
             f" with the resized embeddings, adapter:{brief(place.target)}@BASE, or a checkpoint that it was merged into"
         )
     has_modules = checkpoint_file(place, "modules.json") is not None  # the pooling of a sentence encoder
-    files = place if has_modules else adapter.base
+    files = place if has_modules else base
     model = checked_checkpoint(source, network, tokenizer, files, settings.device)
-    model.details["adapter"] = f"{adapter.entries.get('peft_type')}, merged"
+    model.details["adapter"] = f"{entries.get('peft_type')}, merged"
     return model
 
 
