@@ -38,7 +38,7 @@ from pytest_genderbias.recipes.recipe import (
 )
 from pytest_genderbias.recipes.trainer import Prepared, TrainingSettings, frozen_parameters
 from pytest_genderbias.scoring.edge_probe import FloatArray, features_of, head_of
-from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
+from pytest_genderbias.scoring.span_coreference import DocumentTokens, batch_of, pair_scores, read_document
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.suites.cases import TextCases
@@ -175,8 +175,8 @@ class CoreferenceTuning(TrainingSettings):
         return [pairs] if clusters is None else [pairs, clusters]
 
     def _read(self, model: Model, rows: Sequence[Row]) -> list[DocumentTokens]:
-        reader = DocumentReader(model.backend.tokenizer, self._longest(model.backend))
-        return [reader.read(row["text"], [(start, end) for start, end, *_ in row[_MENTIONS]]) for row in rows]
+        read = partial(read_document, model.backend.tokenizer, self._longest(model.backend))
+        return [read(row["text"], [(start, end) for start, end, *_ in row[_MENTIONS]]) for row in rows]
 
     def _require_own(self, model: Model) -> None:
         if model.network_class != _SCORER:

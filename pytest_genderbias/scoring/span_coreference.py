@@ -52,54 +52,53 @@ class DocumentTokens:
         return len(self.segments) * max(map(len, self.segments))
 
 
-class DocumentReader:
-    """A tokenizer that cuts documents into segments of at most ``longest`` tokens, at line ends (``None``: no limit).
+def read_document(
+    tokenizer: PreTrainedTokenizerBase, longest: int | None, text: str, spans: Sequence[Span]
+) -> DocumentTokens:
+    """Return the tokens of a document and the places of its mentions, character ranges [start, end).
 
-    A line that is longer than a segment is cut, and the mentions beyond are not read.
+    The document is cut into segments of at most ``longest`` tokens, at line ends (``None``: no limit). A line that is
+    longer than a segment is cut, and the mentions beyond are not read.
 
     Raises:
         NotApplicableError: the tokenizer is not a fast one.
     """
+    require_fast(tokenizer)
+    starts = _starts(tokenizer, longest, text)
+    texts = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    encodings = _encodings(tokenizer, texts, longest)
+    places = np.full((len(spans), 3), -1, dtype=np.int64)
+    for number, (begin, encoding) in enumerate(zip(starts, encodings, strict=True)):
+        for mention, (first, last) in enumerate(_tokens_of(encoding, begin, spans)):
+            if first >= 0 and places[mention, 0] < 0:
+                places[mention] = number, first, last
+    return DocumentTokens([list(encoding.ids) for encoding in encodings], places)
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int | None) -> None:
-        require_fast(tokenizer)
-        self._tokenizer, self._longest = tokenizer, longest
 
-    def read(self, text: str, spans: Sequence[Span]) -> DocumentTokens:
-        """Return the tokens of a document and the places of its mentions, character ranges [start, end)."""
-        starts = self._starts(text)
-        texts = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
-        encodings = self._encode(texts)
-        places = np.full((len(spans), 3), -1, dtype=np.int64)
-        for number, (begin, encoding) in enumerate(zip(starts, encodings, strict=True)):
-            for mention, (first, last) in enumerate(_tokens_of(encoding, begin, spans)):
-                if first >= 0 and places[mention, 0] < 0:
-                    places[mention] = number, first, last
-        return DocumentTokens([list(encoding.ids) for encoding in encodings], places)
+def _starts(tokenizer: PreTrainedTokenizerBase, longest: int | None, text: str) -> list[int]:
+    """Return where the segments of a text begin."""
+    if longest is None:
+        return [0]
+    (whole,) = _encodings(tokenizer, [text])
+    if len(whole.ids) <= longest:
+        return [0]
+    lines = text.splitlines(keepends=True)
+    room = longest - int(sum(whole.special_tokens_mask))
+    starts, place, used = [0], 0, 0
+    for line, encoding in zip(lines, _encodings(tokenizer, lines), strict=True):
+        count = len(encoding.ids) - int(sum(encoding.special_tokens_mask))
+        if used and used + count > room:
+            starts.append(place)
+            used = 0
+        place, used = place + len(line), used + count
+    return starts
 
-    def _starts(self, text: str) -> list[int]:
-        """Return where the segments of a text begin."""
-        if self._longest is None:
-            return [0]
-        (whole,) = self._encode([text], cut=False)
-        if len(whole.ids) <= self._longest:
-            return [0]
-        lines = text.splitlines(keepends=True)
-        room = self._longest - int(sum(whole.special_tokens_mask))
-        starts, place, used = [0], 0, 0
-        for line, encoding in zip(lines, self._encode(lines, cut=False), strict=True):
-            count = len(encoding.ids) - int(sum(encoding.special_tokens_mask))
-            if used and used + count > room:
-                starts.append(place)
-                used = 0
-            place, used = place + len(line), used + count
-        return starts
 
-    def _encode(self, texts: list[str], cut: bool = True) -> list[Encoding]:
-        limit = self._longest if cut else None
-        output = tokenized(self._tokenizer, texts, truncation=limit is not None, max_length=limit)
-        encodings: list[Encoding] = output.encodings
-        return encodings
+def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], longest: int | None = None) -> list[Encoding]:
+    encodings: list[Encoding] = tokenized(
+        tokenizer, texts, truncation=longest is not None, max_length=longest
+    ).encodings
+    return encodings
 
 
 def batch_of(documents: Sequence[DocumentTokens], pad_id: int) -> dict[str, IntArray]:
@@ -166,7 +165,7 @@ def span_scores(cases: TextCases, query: CoreferenceScores, model: Model, batch_
     The mentions of a text are those of the case: its candidates and the pronoun.
     """
     checkpoint: Checkpoint = model.backend
-    reader = DocumentReader(checkpoint.tokenizer, checkpoint.max_length)
+    require_fast(checkpoint.tokenizer)
     batches = Batches(checkpoint.device, batch_tokens, PackedLayers(checkpoint.network))
     head: dict[str, object] = checkpoint.network.config.head
     trained = f"trained on {head['documents']:,} documents of {head['data']}" if head else "untrained"
@@ -177,7 +176,8 @@ def span_scores(cases: TextCases, query: CoreferenceScores, model: Model, batch_
         spans = [cases.spans[i] for i in numbers]
         orders = [sorted(range(len(own)), key=own.__getitem__) for own in spans]
         documents = [
-            reader.read(text, [own[k] for k in order]) for text, own, order in zip(texts, spans, orders, strict=True)
+            read_document(checkpoint.tokenizer, checkpoint.max_length, text, [own[k] for k in order])
+            for text, own, order in zip(texts, spans, orders, strict=True)
         ]
         for text, document in zip(texts, documents, strict=True):
             if not document.is_read.all():

@@ -4,6 +4,7 @@ are plain loops.
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ from pytest_genderbias.recipes.networks.mention_scorers import (
 )
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.scoring.span_coreference import DocumentReader, batch_of, pair_scores
+from pytest_genderbias.scoring.span_coreference import batch_of, pair_scores, read_document
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters
 from pytest_genderbias.suites.cases import TextCases
@@ -64,8 +65,8 @@ def trained(recipe, tiny_model, tmp_path_factory):
 
 
 def documents_of(model, rows, longest=None):
-    reader = DocumentReader(model.backend.tokenizer, longest)
-    return [reader.read(row["text"], [(start, end) for start, end, *_ in row["mentions"]]) for row in rows]
+    read = partial(read_document, model.backend.tokenizer, longest)
+    return [read(row["text"], [(start, end) for start, end, *_ in row["mentions"]]) for row in rows]
 
 
 def conll(folder, documents):
@@ -363,8 +364,8 @@ def test_long_documents_are_read_in_segments(tiny_model, recipe, tmp_path):
     for (segment, first, last), (*_, word, _) in zip(document.mentions, rows.training[0]["mentions"], strict=True):
         assert tokenizer.decode(document.segments[segment][first : last + 1]).replace(" ", "") == word
     (cut,) = (
-        DocumentReader(tokenizer, 40).read(
-            row["text"].replace("\n", " "), [(start, end) for start, end, *_ in row["mentions"]]
+        read_document(
+            tokenizer, 40, row["text"].replace("\n", " "), [(start, end) for start, end, *_ in row["mentions"]]
         )
         for row in rows.training[:1]
     )
@@ -471,8 +472,7 @@ def test_the_scores_of_an_encoder_that_reads_padding_do_not_hang_on_the_batch():
         "The nurse said that she had met him there.",
         "Ann is a friend of the doctor whom she met.",
     ]
-    reader = DocumentReader(words, None)
-    documents = [reader.read(text, [(0, 3), (4, 8)]) for text in texts]
+    documents = [read_document(words, None, text, [(0, 3), (4, 8)]) for text in texts]
     for one, document in zip(pair_scores(backend, documents), documents, strict=True):
         np.testing.assert_allclose(one, pair_scores(backend, [document])[0], rtol=1e-5)
     states = HiddenStates(backend, None)
