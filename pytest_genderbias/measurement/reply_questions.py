@@ -24,8 +24,8 @@ from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.replies import CHARACTERS, Asked, RepliesBackend, RepliesFile, Wanted
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
 from pytest_genderbias.models.source import LoadSettings
+from pytest_genderbias.scoring.chat import option_texts, reply_counts
 from pytest_genderbias.scoring.engine import ScoreSettings, answer, scored_units
-from pytest_genderbias.scoring.reply_counts import option_texts, reply_counts
 from pytest_genderbias.statistics.agreement import TextAgreement, text_agreement
 from pytest_genderbias.suites.ask import PROBABILITY_ROLES
 from pytest_genderbias.suites.cases import Cases, IntArray, Question, TextCases

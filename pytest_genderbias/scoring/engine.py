@@ -186,7 +186,7 @@ def _unscored(question: Question, model: Model) -> Answer:
 def _texts(query: Query, model: Model, answer: Answer, cache: Path | None) -> object:
     """Return the texts that were read or generated, in the order of the scored cases; ``None`` for other queries."""
     if isinstance(query, Replies):
-        from pytest_genderbias.scoring.reply_counts import replies_to
+        from pytest_genderbias.scoring.chat import replies_to
 
         cases = answer.cases.cases_of(answer.units)
         return ReplyTexts(tuple(replies_to(cases, answer.cases, query, model, cache)))

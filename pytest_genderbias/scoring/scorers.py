@@ -64,15 +64,12 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     PseudoLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.span_likelihood"),),
     SharedLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.shared_likelihood"),),
     VerbalisedProbabilities: (_Way(LOG_PROBS, "pseudo_likelihood.verbalised"),),
-    ChatAnswers: (
-        _Way(LOG_PROBS, "chat.ChatScorer"),
-        _Way(FIRST_TOKENS, "reply_counts.first_tokens", keeps=("cache",)),
-    ),
+    ChatAnswers: (_Way(LOG_PROBS, "chat.ChatScorer"), _Way(FIRST_TOKENS, "chat.first_tokens", keeps=("cache",))),
     AddedTokens: (_Way(LOG_PROBS, "checkpoint_scorer.added_tokens"),),
     BlockLogLikelihood: (_Way(HIDDEN_STATES, "pseudo_likelihood.block_likelihood"),),
     ChatReplies: (_Way(HIDDEN_STATES, "sampled_texts.ChatSampler"),),
     GeneratedTokens: (_Way(HIDDEN_STATES, "sampled_texts.Sampler"),),
-    Replies: (_Way(REPLIES, "reply_counts.reply_counts", keeps=("cache",)),),
+    Replies: (_Way(REPLIES, "chat.reply_counts", keeps=("cache",)),),
     GeneratedReplies: (_Way(HIDDEN_STATES, "sampled_texts.ReplySampler"),),
     TextVectors: (_Way(HIDDEN_STATES, "text_vectors.network_vectors"), _Way(WORD_VECTORS, "text_vectors.file_vectors")),
     PairSimilarity: (
