@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from pytest_genderbias.text.printable import counted
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
-    from pytest_genderbias.scoring.store import CacheEntry, Removal
+    from pytest_genderbias.scoring.store import CacheEntry
 
 _HEADERS = ("suite", "model", "entries", "size", "cases", "last used")
 _RIGHT = frozenset(("entries", "size", "cases"))
@@ -35,7 +36,7 @@ def cache_information(settings: Settings, clear: bool, width: int) -> str:
     if clear:
         from pytest_genderbias.scoring.store import clear as clear_cache
 
-        cleared = f"{_describe_removal(settings.cache, clear_cache(settings.cache))}\n"
+        cleared = f"{_describe_removal(settings.cache, *clear_cache(settings.cache))}\n"
     return cleared + describe(settings.cache, settings.cache_size, width)
 
 
@@ -50,11 +51,11 @@ class CacheKeeper:
         """Remove the least recently used entries if the cache is too large."""
         from pytest_genderbias.scoring.store import bound
 
-        removal = bound(self._cache, self._most)
-        if removal.removed or removal.held:
+        removed, in_use = bound(self._cache, self._most)
+        if removed or in_use:
             self._removed = (
-                f"{_describe_removal(self._cache, removal)}; the least recently used entries go until the rest is"
-                f" within {show_size(self._most)} (bias_cache_size)"
+                f"{_describe_removal(self._cache, removed, in_use)}; the least recently used entries go until the rest"
+                f" is within {show_size(self._most)} (bias_cache_size)"
             )
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
@@ -110,13 +111,15 @@ def _row(group: list[CacheEntry]) -> tuple[str, str, str, str]:
     return f"{len(group):,}", show_size(sum(entry.size for entry in group)), cases, used
 
 
-def _describe_removal(cache: Path, removal: Removal) -> str:
+def _describe_removal(cache: Path, removed: Sequence[CacheEntry], in_use: Sequence[CacheEntry]) -> str:
     """Return what was removed, and what could not be.
 
-    >>> from pytest_genderbias.scoring.store import Removal
-    >>> _describe_removal(Path("c"), Removal(2, 1500, 1))
+    >>> from pytest_genderbias.scoring.store import CacheEntry
+    >>> entry = CacheEntry(Path("c/a"), 750, 0.0)
+    >>> _describe_removal(Path("c"), [entry, entry], [entry])
     'score cache c: removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
     """
-    removed = f"score cache {cache}: removed {counted(removal.removed, 'entries')} ({show_size(removal.size)})"
-    left = f", left {counted(removal.held, 'entries')} that another process holds or that cannot be locked"
-    return removed + (left if removal.held else "")
+    size = show_size(sum(entry.size for entry in removed))
+    text = f"score cache {cache}: removed {counted(len(removed), 'entries')} ({size})"
+    left = f", left {counted(len(in_use), 'entries')} that another process holds or that cannot be locked"
+    return text + (left if in_use else "")

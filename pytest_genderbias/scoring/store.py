@@ -215,17 +215,6 @@ class CacheEntry:
     leftovers: bool = False
 
 
-@dataclass(frozen=True)
-class Removal:
-    """Number of removed entries, their size in bytes, and the number of entries that could not be removed, being in
-    use.
-    """
-
-    removed: int = 0
-    size: int = 0
-    held: int = 0
-
-
 def list_entries(root: Path) -> list[CacheEntry]:
     """Return the entries of a cache, least recently used first; empty if there is no folder."""
     entries = [_score_entry(path) for path in _paths(root) if _FOLDER.fullmatch(path.name)]
@@ -235,14 +224,14 @@ def list_entries(root: Path) -> list[CacheEntry]:
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: (entry.used, entry.path))
 
 
-def clear(root: Path) -> Removal:
-    """Remove all entries that no process uses."""
+def clear(root: Path) -> tuple[list[CacheEntry], list[CacheEntry]]:
+    """Remove all entries that no process uses. Return what was removed, and what could not be, being in use."""
     return _remove(list_entries(root))
 
 
-def bound(root: Path, size: int) -> Removal:
+def bound(root: Path, size: int) -> tuple[list[CacheEntry], list[CacheEntry]]:
     """Remove the least recently used entries until the rest takes at most ``size`` bytes, and unfinished files of
-    killed writers.
+    killed writers. Return entries as :func:`clear` does.
     """
     entries = list_entries(root)
     for entry in entries:
@@ -278,17 +267,19 @@ def held(folder: Path) -> Iterator[bool]:
         lock.release()
 
 
-def _remove(entries: Sequence[CacheEntry], most: float = math.inf) -> Removal:
-    """Remove entries in their order until they had ``most`` bytes."""
-    removed = size = held = 0
+def _remove(entries: Sequence[CacheEntry], most: float = math.inf) -> tuple[list[CacheEntry], list[CacheEntry]]:
+    """Remove entries in their order until they had ``most`` bytes. Return entries as :func:`clear` does."""
+    removed: list[CacheEntry] = []
+    in_use: list[CacheEntry] = []
     for entry in entries:
-        if size >= most:
+        if most <= 0:
             break
         if _remove_one(entry.path):
-            removed, size = removed + 1, size + entry.size
+            removed.append(entry)
+            most -= entry.size
         else:
-            held += 1
-    return Removal(removed, size, held)
+            in_use.append(entry)
+    return removed, in_use
 
 
 def _remove_one(path: Path) -> bool:

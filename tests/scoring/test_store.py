@@ -186,9 +186,7 @@ def test_clear_removes_entries_and_nothing_else(tmp_path: Path) -> None:
         None,
         "nli-occupation",
     ]
-    removal = clear(cache)
-    assert (removal.removed, removal.held) == (3, 0)
-    assert removal.size == sum(entry.size for entry in entries)
+    assert clear(cache) == (entries, [])
     assert names(tmp_path) == before
     assert list_entries(cache) == []
 
@@ -197,16 +195,16 @@ def test_there_is_nothing_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for root in (tmp_path / "nowhere", tmp_path / "file"):
         assert list_entries(root) == []
-        assert clear(root).removed == bound(root, 0).removed == 0
+        assert clear(root) == bound(root, 0) == ([], [])
 
 
 def test_what_another_process_holds_stays_until_it_is_killed(tmp_path: Path, holder: Any) -> None:
     folder, other = add(tmp_path, "a"), add(tmp_path, "b")
     process = holder(folder)
-    assert (clear(tmp_path).removed, filled(tmp_path, "b")) == (1, 0)
+    assert list(map(len, clear(tmp_path))) == [1, 1]
+    assert filled(tmp_path, "b") == 0
     other.joinpath("0000000000-0000000001.npy").write_bytes(b"x")
-    removal = bound(tmp_path, 0)
-    assert (removal.removed, removal.held) == (1, 1)
+    assert list(map(len, bound(tmp_path, 0))) == [1, 1]
     assert not other.exists()
     with held(folder) as free:
         assert not free
@@ -215,7 +213,7 @@ def test_what_another_process_holds_stays_until_it_is_killed(tmp_path: Path, hol
     with held(folder) as free:
         assert free
     assert filled(tmp_path, "a") == 3
-    assert clear(tmp_path).removed == 1
+    assert len(clear(tmp_path)[0]) == 1
     assert not folder.exists()
 
 
@@ -241,14 +239,14 @@ add(Path(sys.argv[1])); print(filled(Path(sys.argv[1])))
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     folders = {name: add(tmp_path, name, used=used) for name, used in (("b", 2000.0), ("a", 1000.0), ("c", 3000.0))}
     each = list_entries(tmp_path)[0].size
-    assert bound(tmp_path, 3 * each).removed == 0
-    removal = bound(tmp_path, 2 * each)
-    assert (removal.removed, removal.size, removal.held) == (1, each, 0)
+    assert len(bound(tmp_path, 3 * each)[0]) == 0
+    (first,), in_use = bound(tmp_path, 2 * each)
+    assert (first.path, first.size, in_use) == (folders["a"], each, [])
     assert [name for name, folder in folders.items() if folder.exists()] == ["b", "c"]
     filled(tmp_path, "b")
-    assert bound(tmp_path, 2 * each - 1).removed == 1
+    assert len(bound(tmp_path, 2 * each - 1)[0]) == 1
     assert [name for name, folder in folders.items() if folder.exists()] == ["b"]
-    assert bound(tmp_path, 0).removed == 1
+    assert len(bound(tmp_path, 0)[0]) == 1
     assert names(tmp_path) == []
 
 
@@ -293,7 +291,7 @@ def test_without_locks_scores_are_read_and_not_written(
     assert one.note is not None
     assert one.note.startswith("scores not cached: no ")
     assert len(list(folder.glob("*.npy"))) == 1
-    assert clear(tmp_path).held == 1  # who uses it cannot be told
+    assert list(map(len, clear(tmp_path))) == [0, 1]  # who uses it cannot be told
     assert folder.exists()
 
 
@@ -489,7 +487,7 @@ def test_canaries_stay_as_they_were_when_the_first_score_was_stored(tmp_path: Pa
         assert np.array_equal(kept, CANARIES) and units == 3
     (entry,) = list_entries(tmp_path)
     assert entry.cases == 6 and entry.size == sum(path.stat().st_size for path in folder.iterdir())
-    assert clear(tmp_path).removed == 1
+    assert len(clear(tmp_path)[0]) == 1
     assert not list(tmp_path.iterdir())
 
 
