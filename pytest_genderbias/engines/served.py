@@ -39,10 +39,10 @@ from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoints import load_tokenizer
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
 from pytest_genderbias.models.model import Model, Tokenized
-from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer, PromptLogProbabilities
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import SERVED, ModelSpec, hub_parts
+from pytest_genderbias.scoring.token_sums import Prompt, PromptAnswer, PromptLogProbabilities
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:

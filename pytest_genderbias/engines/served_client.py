@@ -15,8 +15,8 @@ import numpy as np
 from pytest_genderbias.engines.transport import CONNECT, RefusedError, Transport, json_object, without_key
 from pytest_genderbias.errors import ModelError, ScoreError
 from pytest_genderbias.models.event_loop import done
-from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.source import TIME_LIMIT
+from pytest_genderbias.scoring.token_sums import Prompt, PromptAnswer
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _EXPECTED = (
 
 class ServedClient:
     """Asks one model of one server. It has the protocol
-    :class:`~pytest_genderbias.models.prompt_log_probabilities.PromptLogProbabilities`.
+    :class:`~pytest_genderbias.scoring.token_sums.PromptLogProbabilities`.
 
     Args:
         url: address up to ``/v1``.

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, ScoreError
-from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, PromptLogProbabilities
+from pytest_genderbias.scoring.token_sums import PromptAnswer, PromptLogProbabilities
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -21,10 +21,10 @@ from pytest_genderbias.models import checkpoints
 from pytest_genderbias.models.checkpoints import load_tokenizer
 from pytest_genderbias.models.known import file_sha256
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.models.source import SPLIT, LoadSettings, ModelSource, reading_errors
 from pytest_genderbias.models.spec import ModelSpec, parse_checkpoint
+from pytest_genderbias.scoring.token_sums import Prompt, PromptAnswer
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _ENVIRONMENT = {
 
 class VllmEngine:
     """vLLM with one checkpoint. It has the protocol
-    :class:`~pytest_genderbias.models.prompt_log_probabilities.PromptLogProbabilities`.
+    :class:`~pytest_genderbias.scoring.token_sums.PromptLogProbabilities`.
 
     Args:
         llm: the engine.

@@ -54,7 +54,7 @@ class Role:
     ``probability`` for a coreference scorer that gives each pair of mentions the probability that they corefer, and
     empty for other models. ``samples``: replies to each question, of a system that answers in text. ``only_prompts``:
     another process or engine runs the model, and gives log-probabilities of prompts alone
-    (:mod:`~pytest_genderbias.models.prompt_log_probabilities`). ``first_tokens``: the system that answers in text also
+    (:mod:`~pytest_genderbias.scoring.token_sums`). ``first_tokens``: the system that answers in text also
     says how likely the first tokens of a reply are, so that options are asked as of a chat model.
     """
 

@@ -16,7 +16,7 @@ from support.tiny_checkpoints import tokenizer
 
 from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError, prove
 from pytest_genderbias.errors import ModelError, ScoreError
-from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer
+from pytest_genderbias.scoring.token_sums import PromptAnswer
 
 
 class PlantedSource:

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer
+from pytest_genderbias.scoring.token_sums import PromptAnswer
 
 
 class LocalSource:
