@@ -137,9 +137,7 @@ def _sklearn_fingerprint(classifier: object) -> str | None:
     try:
         import joblib
 
-        content = pickle.dumps(
-            classifier, protocol=2
-        )  # in protocol 2 each GLOBAL opcode names a module and an attribute
+        content = pickle.dumps(classifier, protocol=2)  # in which each GLOBAL opcode names a module and an attribute
     except Exception:  # whatever a class raises that cannot be pickled, or no joblib
         return None
     names = {str(argument) for code, argument, _ in pickletools.genops(content) if code.name in ("GLOBAL", "INST")}

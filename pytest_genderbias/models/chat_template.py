@@ -46,11 +46,8 @@ _STOPPED_CLOCK = (
 )
 #: Where transformers keeps templates, beside ``tokenizer_config.json``.
 _TEMPLATE_FILES = ("chat_template.jinja", "additional_chat_templates", "chat_template.json")
-TOKENIZER_FILES = (
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "chat_template.json",
-)  #: those that a template can be in
+#: Files of a tokenizer that a template can be in.
+TOKENIZER_FILES = ("tokenizer_config.json", "chat_template.jinja", "chat_template.json")
 NO_TEMPLATE = (
     "{} has no chat template, which this suite puts its questions in; save the tokenizer with its chat_template"
     " (chat_template.jinja), or measure a model that was tuned to chat"

@@ -50,9 +50,8 @@ _PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreT
 SIZES = ("hidden_size", "d_model", "dim", "n_embd")
 #: Names of the most tokens in a row, beside aliases.
 _POSITIONS = ("max_position_embeddings", "max_seq_len")
-PROJECTED_LAYERS = (  #: config entry: the numbers of the projected hidden layers, one list a projection
-    "genderbias_projected_layers"
-)
+#: Config entry: the numbers of the projected hidden layers, one list a projection.
+PROJECTED_LAYERS = "genderbias_projected_layers"
 PROJECTIONS = "genderbias_projections"  #: attribute of a network: its projections, in the order of their adding
 QUANTISED = "weights quantised by "  #: what the weights are called in errors, before the method
 #: By method, the modules that transformers reads it with, each with the package that has it. Methods without an entry

@@ -133,10 +133,8 @@ def _slow_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, object]:
             tokenizer.save_pretrained(folder)
             named = [path for path in sorted(Path(folder).iterdir()) if path.name != "tokenizer_config.json"]
             files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in named}
-        except (
-            Exception
-        ):  # a tokenizer of someone's own that cannot be saved is not known, and its scores are stored for nobody
-            files = uuid4().hex
+        except Exception:
+            files = uuid4().hex  # a tokenizer of someone's own is not known then, and its scores are stored for nobody
     return {"class": type(tokenizer).__name__, "settings": settings, "files": files}
 
 

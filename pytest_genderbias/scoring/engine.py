@@ -58,9 +58,8 @@ if TYPE_CHECKING:
 #: loses at most one. Queries whose cases take longer set a ``window`` of their own.
 WINDOW, WINDOW_ON_GPU = 512, 4096
 FIRST_LOOK = 64  #: cases before the first check whether they are enough
-_CHECKED = (  #: raise this whenever answers of objects are checked for more, since stored ones are not checked again
-    "checked/1"
-)
+#: Raise this whenever answers of objects are checked for more, since stored ones are not checked again.
+_CHECKED = "checked/1"
 _KEEP_EVERY = 5.0  #: seconds between two writes to the cache
 
 #: Returns whether the answer so far is enough, so that scoring can stop.
