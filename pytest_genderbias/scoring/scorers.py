@@ -49,9 +49,6 @@ class _Way(NamedTuple):
     trait: str = ""
     keeps: tuple[str, ...] = ()
 
-    def fits(self, model: Model) -> bool:
-        return model.can(self.ability) and (not self.trait or self.trait in (model.role.kind, model.role.scores))
-
 
 _OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.outputs_of_checkpoint"),)
 _OF_OBJECTS = _Way("", "object_scorer.ObjectScorer")
@@ -111,7 +108,9 @@ def make_scorer(
         isinstance(cases, TextCases) and all(len(spans) == query.candidates + 1 for spans in cases.spans)
     ):
         raise ValueError(f"a case needs the spans of {query.candidates} candidates and of the pronoun")
-    way = next((way for way in ways_for(query, _WAYS) if way.fits(model)), _OF_OBJECTS)
+    traits = ("", model.role.kind, model.role.scores)
+    fitting = (way for way in ways_for(query, _WAYS) if model.can(way.ability) and way.trait in traits)
+    way = next(fitting, _OF_OBJECTS)
     module, _, name = way.scorer.partition(".")
     make = vars(import_module(f"pytest_genderbias.scoring.{module}"))[name]
     given = {"cache": cache, "progress": progress}
