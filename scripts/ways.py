@@ -38,6 +38,7 @@ _HELPERS = (
     "text.schema",
     "plugin.doors",  # which only looks names up
 )
+_DECIDES = ("correction_for",)  #: of a helper, and a step all the same
 _LONGEST_LOOP = 12
 _FORMATTERS = ("format_interval", "format_null", "format_record", "describe_direction")
 
@@ -132,7 +133,8 @@ def steps(root: Call, packages: tuple[str, ...], everything: bool) -> tuple[list
 
     def visit(call: Call, from_road: bool) -> None:
         on_road = call.module.startswith(packages)
-        formats = call.module in _HELPERS or call.function in _FORMATTERS
+        helps = call.module in _HELPERS and call.function not in _DECIDES
+        formats = helps or call.function in _FORMATTERS
         deeper = [item for child in call.children for item in child.walk() if not item.is_data]
         if not everything and (formats or (call.is_data and not deeper)):
             leaves[call.module] += 1
