@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
+import subprocess
+import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import huggingface_hub.constants
-import huggingface_hub.hf_api
 import pytest
-from support.forks import forked
 from support.tiny_checkpoints import save_checkpoint
-
-from pytest_genderbias import load_model
-from pytest_genderbias.errors import BiasError
 
 #: Status, error code and message of the hub's answer, by the name of the model.
 ANSWERS = {
@@ -33,24 +27,18 @@ ANSWERS = {
     "teapot": (418, None, None),
 }
 COMMITS = {"main": "a" * 40, "v1": "b" * 40}
-
-
-def loads(specs, settings):
-    """Return what loading each model ends with, in a process whose hub is the one of the settings."""
-    for name in [name for name in os.environ if name.startswith(("HF_", "TRANSFORMERS_"))]:
-        del os.environ[name]
-    os.environ.update(settings)
-    importlib.reload(huggingface_hub.constants)  # which reads them
-    huggingface_hub.hf_api.api.endpoint = settings["HF_ENDPOINT"]
-    time.sleep = lambda seconds: None  # the hub's client pauses for half a minute before it gives up a hub that is busy
-    found = {}
-    for spec in specs:
-        try:
-            model = load_model(f"m={spec}", device="cpu")
-            found[spec] = [model.spec, model.details.get("revision"), model.fingerprint]
-        except BiasError as error:
-            found[spec] = f"{type(error).__name__}: {error}"
-    return found
+LOADS = """
+import json, sys, time
+time.sleep = lambda seconds: None  # the hub's client pauses for half a minute before it gives up a hub that is busy
+from pytest_genderbias import load_model
+from pytest_genderbias.errors import BiasError
+for spec in sys.argv[1:]:
+    try:
+        model = load_model(f"m={spec}", device="cpu")
+        print(json.dumps({spec: [model.spec, model.details.get("revision"), model.fingerprint]}), flush=True)
+    except BiasError as error:
+        print(json.dumps({spec: f"{type(error).__name__}: {error}"}), flush=True)
+"""
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -59,7 +47,6 @@ class Hub(BaseHTTPRequestHandler):
     """
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # which holds back the content for 40 ms
 
     def do_HEAD(self):
         self.do_GET()
@@ -118,15 +105,20 @@ def said(tmp_path_factory):
         save_checkpoint("bert", path, seed=seed)
     names = "cut", *ANSWERS, "cut@main", "tiny", "tiny@v1", f"tiny@{'b' * 40}", "tiny@v9"
     specs = [f"org/{name}" for name in names]
-    told = folder / "told.json"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
         server.daemon_threads, server.folders, server.cuts = True, folders, True
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         settings = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(folder / "home")}
-        status = forked(lambda: loads(specs, settings), told)
+        ended = subprocess.run(
+            [sys.executable, "-c", LOADS, *specs], env=kept | settings, capture_output=True, text=True, timeout=300
+        )
         server.shutdown()
-    assert status == 0, told.read_text()
-    return json.loads(told.read_text())
+    assert ended.returncode == 0, ended.stderr
+    found = {}
+    for line in ended.stdout.splitlines():
+        found |= json.loads(line)
+    return found
 
 
 @pytest.mark.parametrize(
