@@ -110,8 +110,8 @@ class Controls:
         share = {"masked-words": 0.1, "word-order": 0.03}.get(self.name, 0.0)
         of_20_tokens = np.abs(of_text).max(axis=1) * np.minimum(20 / np.maximum(tokens.max(axis=1), 1), 1)
         if np.median(np.ptp(of_text, axis=1) - np.maximum(share * of_20_tokens, 0.1)) < 0:
-            of_it = f" and by {share:g} of it (of that of 20 tokens, where there are more)" * (share > 0)
-            return f"right and wrong texts are nearly as likely; their ln P should differ by 0.1{of_it}"
+            of_it = f" and {share:.0%} of it (a longer text counts as 20 tokens)" * (share > 0)
+            return f"right and wrong texts are nearly as likely; their ln P should differ by 0.1 nats{of_it}"
         is_wild = of_text[:, 0].sum() < np.log(1e-6) * tokens[:, 0].sum()
         return "a token of a right text has less than a millionth on average, below a guess" if is_wild else ""
 
