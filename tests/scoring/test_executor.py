@@ -14,6 +14,7 @@ from support.tiny_checkpoints import small_nli
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring import engine
 from pytest_genderbias.scoring.engine import ScoreSettings, answer, looks, random_order
 from pytest_genderbias.scoring.executor import AHEAD, MOST_LOSSES, Scored, Task, Window, in_order, joined_notes, windows
@@ -84,6 +85,22 @@ def nli(tiny_model):
     return (*small_nli(), tiny_model("bert-nli"))
 
 
+class Answering:
+    """Gives each pair the probabilities that the lengths of its texts give: no network, where none is looked at."""
+
+    labels, fingerprint = ("entailment", "neutral", "contradiction"), "lengths"
+
+    def pair_probabilities(self, premises, hypotheses):
+        first, second = (np.array([len(text) for text in texts]) for texts in (premises, hypotheses))
+        found = np.stack([first, second, np.full(len(first), 9)], axis=1)
+        return found / found.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture
+def answered():
+    return (*small_nli(), wrap_object(Answering()))
+
+
 def run(nli, executor=None, enough=None, **settings):
     space, query, model = nli
     run_settings = ScoreSettings(**{"limit": LIMIT, **settings}, executor=executor)
@@ -128,15 +145,15 @@ def test_all_cases_give_the_same_bits(nli):
     assert not elsewhere.stopped
 
 
-def test_the_run_ahead_is_bounded(nli, monkeypatch):
+def test_the_run_ahead_is_bounded(answered, monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 16)
     executor = Unreliable(3, workers=2)
-    run(nli, executor)
+    run(answered, executor)
     assert executor.most_under_way == executor.slots
     assert executor.slots < executor.largest_lead <= AHEAD * executor.slots
 
 
-def test_only_the_front_is_stored(nli, tmp_path, monkeypatch):
+def test_only_the_front_is_stored(answered, tmp_path, monkeypatch):
     """A run that is interrupted leaves the windows before the first incomplete one, and the next run scores only what
     is missing.
     """
@@ -157,17 +174,17 @@ def test_only_the_front_is_stored(nli, tmp_path, monkeypatch):
 
     ahead = Missing()
     with pytest.raises(KeyboardInterrupt):
-        run(nli, ahead, cache=tmp_path)
+        run(answered, ahead, cache=tmp_path)
     assert max(window.stop for window in ahead.collected) > 384
     spans = sorted(path.stem for path in tmp_path.rglob("*.npy"))
     assert spans[-1].endswith("0000000320")
     rest = Unreliable(1)
-    elsewhere, _ = run(nli, rest, cache=tmp_path)
+    elsewhere, _ = run(answered, rest, cache=tmp_path)
     assert min(rest.submitted).start == 320
-    assert elsewhere.values.tobytes() == run(nli)[0].values.tobytes()
+    assert elsewhere.values.tobytes() == run(answered)[0].values.tobytes()
 
 
-def test_an_error_waits_for_the_windows_before_it(nli, tmp_path, monkeypatch):
+def test_an_error_waits_for_the_windows_before_it(answered, tmp_path, monkeypatch):
     """An error beyond the stop is none: one process would not have come that far. One before it is raised, with the
     front in the cache.
     """
@@ -178,16 +195,16 @@ def test_an_error_waits_for_the_windows_before_it(nli, tmp_path, monkeypatch):
 
     enough, _ = stop_at(300)
     spoiled = Unreliable(5, workers=6, spoil=fail)
-    stopped, _ = run(nli, spoiled, enough)
+    stopped, _ = run(answered, spoiled, enough)
     assert any(window.start == 448 for window in spoiled.collected)
     assert stopped.stopped
     with pytest.raises(ScoreError, match=r"^NaN$"):
-        run(nli, Unreliable(5, workers=6, spoil=fail), cache=tmp_path)
+        run(answered, Unreliable(5, workers=6, spoil=fail), cache=tmp_path)
     assert sorted(path.stem for path in tmp_path.rglob("*.npy"))[-1].endswith("0000000448")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_scores_of_workers_that_are_no_numbers_are_refused_and_not_stored(nli, tmp_path, monkeypatch, value):
+def test_scores_of_workers_that_are_no_numbers_are_refused_and_not_stored(answered, tmp_path, monkeypatch, value):
     monkeypatch.setattr(engine, "WINDOW", 64)
     monkeypatch.setattr(engine, "_KEEP_EVERY", -1.0)
 
@@ -196,52 +213,52 @@ def test_scores_of_workers_that_are_no_numbers_are_refused_and_not_stored(nli, t
             scored.values[5:9, 1] = value
         return scored
 
-    space, _, model = nli
+    space, _, model = answered
     case = random_order(space.n_units, DIGEST, 0)[448 + 5]
     text = " / ".join(space.sentences(np.array([case]))[0])
     with pytest.raises(ScoreError) as caught:
-        run(nli, Unreliable(5, workers=6, spoil=poison), cache=tmp_path)
+        run(answered, Unreliable(5, workers=6, spoil=poison), cache=tmp_path)
     assert str(caught.value).startswith(f"{model.name} gives NaN or infinite scores, first for {text!r};")
     stored = sorted(tmp_path.rglob("*.npy"))
     assert stored[-1].stem.endswith("0000000448")
     enough, _ = stop_at(448)
-    assert np.isfinite(run(nli, Unreliable(5, workers=6, spoil=poison), enough)[0].values).all()
+    assert np.isfinite(run(answered, Unreliable(5, workers=6, spoil=poison), enough)[0].values).all()
 
 
-def test_a_window_that_ends_worker_after_worker_is_named(nli, monkeypatch):
+def test_a_window_that_ends_worker_after_worker_is_named(answered, monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 64)
     lethal = Unreliable(2, spoil=lambda s: Scored(s.window, lost="exit code 137") if s.window.start == 128 else s)
     with pytest.raises(
         ScoreError,
         match=r"^nli on m, cases 129 to 192 of its random order: 5 workers .* exit code 137; .*bias_batch_tokens",
     ):
-        run(nli, lethal)
+        run(answered, lethal)
     assert lethal.submitted.count(Window(128, 192)) == MOST_LOSSES
     assert lethal.ended == 1
 
 
-def test_a_cached_run_opens_no_pool(nli, tmp_path):
-    alone, _ = run(nli, cache=tmp_path)
+def test_a_cached_run_opens_no_pool(answered, tmp_path):
+    alone, _ = run(answered, cache=tmp_path)
     executor = Unreliable()
-    elsewhere, notes = run(nli, executor, cache=tmp_path)
+    elsewhere, notes = run(answered, executor, cache=tmp_path)
     assert not executor.submitted
     assert notes == []
     assert elsewhere.values.tobytes() == alone.values.tobytes()
 
 
-def test_the_progress_names_the_workers_and_counts_every_case_once(nli):
+def test_the_progress_names_the_workers_and_counts_every_case_once(answered):
     lines, counts = [], []
 
     def progress(label, total, done):
         lines.append((label, total, done))
         return nullcontext(counts.append)
 
-    run(nli, Unreliable(4, lose=0.2, repeat=0.2), progress=progress)
+    run(answered, Unreliable(4, lose=0.2, repeat=0.2), progress=progress)
     assert lines == [("nli on m, 3 workers", LIMIT, 0)]
     assert sum(counts) == LIMIT
 
 
-def test_a_line_of_the_progress_begins_where_the_workers_change(nli):
+def test_a_line_of_the_progress_begins_where_the_workers_change(answered):
     lines, counts = [], []
 
     def progress(label, total, done):
@@ -254,7 +271,7 @@ def test_a_line_of_the_progress_begins_where_the_workers_change(nli):
                 self.state = "3 workers, 1 restarted"
             return super().collect()
 
-    run(nli, Restarted(workers=1), progress=progress)
+    run(answered, Restarted(workers=1), progress=progress)
     assert [label for label, _ in lines] == ["nli on m, 1 workers", "nli on m, 3 workers, 1 restarted"]
     assert lines[1][1] + sum(counts[len(counts) - (LIMIT - lines[1][1]) // 512 - 1 :]) >= LIMIT
 
