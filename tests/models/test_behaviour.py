@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as t
-from support.tiny_checkpoints import make_network, save_checkpoint, suite_space, tokenizer
+from support.tiny_checkpoints import make_network, save_checkpoint, small_disco, tokenizer
 
 from pytest_genderbias import measure
 from pytest_genderbias.errors import ModelError
@@ -222,7 +222,7 @@ def test_scores_that_an_earlier_version_stored_for_padded_rows_are_not_used(tmp_
 
 def test_the_fills_of_a_network_that_reads_padding_do_not_hang_on_the_batch():
     model = load_model(fnet(), tokenizer=tokenizer("bert"), name="m")
-    space, query = suite_space("disco-names")
+    space, query = small_disco()
     cases = np.random.default_rng(0).integers(space.n_cases, size=60)
     first, *others = (make_scorer(space, query, model, tokens).score(cases) for tokens in (None, 1, 64))
     for other in others:
