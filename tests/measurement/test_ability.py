@@ -94,9 +94,14 @@ def test_a_small_lead_counts_where_others_are_large(measured_intact):
     assert measured_intact("bert-tiny-mlm").abilities[1].value == 203 / 220
 
 
-@pytest.mark.parametrize("name", ["bert-tiny-mlm", "stories260k"])
 @pytest.mark.parametrize(
-    ("factor", "why"), [(1e-4, "nearly as likely"), (0.01, "nearly as likely"), (100, "less than a millionth")]
+    ("name", "factor", "why"),
+    [
+        ("bert-tiny-mlm", 1e-4, "nearly as likely"),
+        ("stories260k", 0.01, "nearly as likely"),
+        ("bert-tiny-mlm", 100, "less than a millionth"),
+        ("stories260k", 100, "less than a millionth"),
+    ],
 )
 def test_a_model_whose_logits_have_another_scale_has_no_value(intact, name, factor, why):
     """It ranks texts as before. Of small logits its bias is small, too."""
@@ -116,8 +121,8 @@ def test_a_small_share_of_a_long_text_is_a_lead(intact, kind, share):
     before = "The train left the station before the rain began. The cat is sleeping on the soft bed. " * 9
     short = packaged_controls(kind, "en")
     texts = {"word-order": 2, "gender": 1}[kind]
-    content = tuple((*(before + text for text in item[:texts]), *item[texts:]) for item in short.content[::5])
-    long = replace(short, content=content, classes=short.classes[::5])
+    content = tuple((*(before + text for text in item[:texts]), *item[texts:]) for item in short.content[::20])
+    long = replace(short, content=content, classes=short.classes[::20])
     question, model, settings = long.question(whole_texts=True), intact("stories260k"), ScoreSettings(cache=None)
     answered, _ = answer(question, model, question.data_digest or "", settings, kind)
     of_text = answered.in_order()[:, 0].reshape(len(content), -1)
@@ -160,7 +165,7 @@ def test_a_model_whose_he_is_nearly_its_she_has_no_value(intact, share, is_able)
 def test_a_classifier_whose_labels_are_nearly_as_likely_has_no_value(intact):
     from pytest_genderbias.models.saving import copied, with_network
 
-    model = intact("minilm-snli")
+    model = intact("demo-nli")
     network = copied(model.backend.network)
     network.classifier.register_forward_hook(lambda layer, given, output: output * 0.01)
     flat = measure("nli-demonym", with_network(model, network, "flat"), **FEW)
