@@ -488,9 +488,9 @@ def test_recipes_make_networks_on_the_device_of_the_run(checkpoint):
             return super().start(model, seed)
 
     runner = Runner(load=LoadSettings(device="cpu"), score=RunSettings(cache=None))
-    mitigate(str(checkpoint("bert")), Halve(), Noting(), seeds=1, runner=runner)
+    mitigate(str(checkpoint("bert")), Halve(), Noting(), seeds=1, controls=1, runner=runner)
     assert set(made_on) == {"cpu"}
     with on_device("cuda:1"):
         assert device_for_new() == "cuda:1"
-        mitigate(str(checkpoint("bert")), Halve(), Noting(), seeds=1, runner=runner)
+        mitigate(str(checkpoint("bert")), Halve(), Noting(), seeds=1, controls=1, runner=runner)
     assert set(made_on) == {"cpu"}
