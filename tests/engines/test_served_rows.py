@@ -53,7 +53,7 @@ def test_an_honest_server_has_the_figures_of_its_network(pieces, memo, trouble):
     assert found.value == pytest.approx(expected.value, abs=1e-4)
 
 
-def test_an_honest_server_in_bfloat16_is_not_refused(pieces):
+def test_an_honest_server_in_bfloat16_is_not_refused(pieces, few_draws):
     """Its values move by some hundredths with the batch and the length."""
     network, words = copy.deepcopy(pieces[0]).bfloat16(), pieces[1]
     with CompletionServer(network, words) as server:
