@@ -17,7 +17,7 @@ import numpy as np
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.scoring import engine
 
-LIMIT, CHUNK, KILLS = 1536, 64, 5
+LIMIT, CHUNK, KILLS = 1280, 64, 3
 UNASKED = "none: the scores of one suite are counted"
 
 
