@@ -141,23 +141,23 @@ def check_log_probabilities(model, plain, n):
     ],
 )
 def test_fills_of_every_architecture(tiny_model, kind, suite):
-    check_fills(tiny_model(kind), suite, 40)
+    check_fills(tiny_model(kind), suite, 20)
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_causal_log_probabilities_of_every_architecture(tiny_model, kind):
-    check_log_probabilities(tiny_model(kind), plain_causal_log_probability, 100)
+    check_log_probabilities(tiny_model(kind), plain_causal_log_probability, 40)
 
 
 @pytest.mark.parametrize("kind", MASKED)
 def test_masked_log_probabilities_of_every_architecture(tiny_model, kind):
-    check_log_probabilities(tiny_model(kind), plain_masked_log_probability, 30)
+    check_log_probabilities(tiny_model(kind), plain_masked_log_probability, 12)
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("suite", ["nli-occupation", "nli-demonym", "nli-religion"])
 def test_probabilities_of_every_architecture(tiny_model, kind, suite):
-    check_pairs(tiny_model(kind), suite, 60)
+    check_pairs(tiny_model(kind), suite, 24)
 
 
 def test_probabilities_follow_the_order_of_the_labels(tiny_model):
