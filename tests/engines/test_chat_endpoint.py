@@ -367,7 +367,7 @@ def test_the_requests_of_all_suites_are_counted_before_the_first_one(project):
         (line,) = [line for line in both.stderr.lines if line.startswith("ERROR: ")]
         total = int(re.search(r"needs (\d+) requests for \1 replies, with about", line)[1])
         assert f"-o bias_max_requests={total} allows these" in line and total > 60
-        workers = project.runpytest_subprocess(*run, "-obias_max_requests=60", "-p", "xdist", "-n1")
+        workers = project.runpytest(*run, "-obias_max_requests=60", "-p", "xdist", "-n1")
         workers.assert_outcomes(failed=2)
         workers.stdout.fnmatch_lines([f"*SettingError: product needs {total} requests for {total} replies*"] * 2)
         assert not server.asked
