@@ -31,7 +31,7 @@ from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, LESS_ABLE, LEVEL, NOT_COMPARABLE, ONE_SIDED, Correction
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import FloatArray, holm, t_quantile
-from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
+from pytest_genderbias.statistics.inference.over_restarts import compare_restarts
 from pytest_genderbias.statistics.right_answers import why_less_able
 
 SAME, WITHOUT_VALUE = "the same", "no value"  #: in the place of the better model
@@ -297,9 +297,8 @@ def _bounds(parts: Sequence[Part]) -> tuple[float, float, float]:
     """Return the sum of worsening / unit, with bounds."""
     then, now = (_by_restart(parts, side) for side in ("then", "now"))
     if then is not None and now is not None and len(then) > 1:
-        compare = compare_with_restarts if len(now) == 1 else compare_restarts
         try:
-            difference = compare(then, now, lambda value: value, level=ONE_SIDED)
+            difference = compare_restarts(then, now, lambda value: value, level=ONE_SIDED)
         except UndefinedError:
             pass
         else:

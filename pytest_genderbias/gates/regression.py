@@ -55,7 +55,6 @@ from pytest_genderbias.statistics.inference.over_restarts import (
     Prior,
     compare_crossed,
     compare_restarts,
-    compare_with_restarts,
     prediction_bounds,
     restarts_to_decide,
 )
@@ -250,7 +249,7 @@ class Pair:
         """
         prior, root = self.prior, self.about.root
         if min(len(then), len(now)) == 1:
-            return self._on_these_cases(compare_with_restarts(then, now, distance, margin, level, prior, root))
+            return self._on_these_cases(compare_restarts(then, now, distance, margin, level, prior, root))
         if len(then) == len(now) and np.abs(now - then).max() <= FLOAT_NOISE:
             then = now = np.full(len(now), now.mean())  # the same seeds, unchanged
             return self._on_these_cases(compare_restarts(then, now, distance, margin, level))
@@ -262,7 +261,7 @@ class Pair:
             )
             return compare_crossed(earlier, later, distance, margin, level, prior)
         except UndefinedError as error:
-            difference = compare_restarts(then, now, distance, margin, level, prior=prior, root=root)
+            difference = compare_restarts(then, now, distance, margin, level, prior, root)
             method = f"{difference.method}, on these items: {self._why_not_crossed(error)}"
             return self._on_these_cases(replace(difference, method=method))
 
@@ -326,9 +325,8 @@ class Pair:
         if self.restarts is None:
             difference = compare_items(then[0], now[0], distance, 0.0, level)
             return with_retraining(difference, beyond, 0.0, level)
-        compare = compare_with_restarts if min(len(then), len(now)) == 1 else compare_restarts
         before, after = ([sums.total for sums in side] for side in (then, now))
-        return compare(before, after, distance, 0.0, level, root=self.about.root)
+        return compare_restarts(before, after, distance, 0.0, level, root=self.about.root)
 
     def describe_spread(self) -> str:
         """Return mean and standard deviation of the restarts: of then, if it has any."""
@@ -507,11 +505,10 @@ def code_of_worsening(difference: Difference, allowed: Margin) -> str:
         difference: the worsening and its bounds.
         allowed: the margin; without one, nothing is allowed but chance.
 
-    >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-    >>> worse = Difference(0.1, 0.05, 0.15, 0.02, 1.0, 25, 25, "", "items", *nothing)
+    >>> worse = Difference(0.1, 0.05, 0.15, 0.02, 1.0, 25, 25, "", "items")
     >>> [code_of_worsening(worse, allowed) for allowed in map(Margin, (None, 0.2, 0.04, 0.1))]
     ['regressed', 'within', 'regressed', 'too_few']
-    >>> same = Difference(0.0, 0.0, 0.0, 1.0, 1.0, 25, 0, "", "items", *nothing)
+    >>> same = Difference(0.0, 0.0, 0.0, 1.0, 1.0, 25, 0, "", "items")
     >>> code_of_worsening(same, Margin())
     'unchanged'
     """
@@ -815,9 +812,7 @@ def code_of_change(difference: Difference, margin: float) -> str:
         difference: the change and its bounds; positive is worse.
         margin: the change that is allowed to either side, 0 or more, in units of the statistic.
 
-    >>> import numpy as np
-    >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-    >>> better = Difference(-0.1, -0.15, -0.05, 1.0, 0.02, 25, 25, "", "items", *nothing)
+    >>> better = Difference(-0.1, -0.15, -0.05, 1.0, 0.02, 25, 25, "", "items")
     >>> [code_of_change(better, margin) for margin in (0.2, 0.12, 0.04)]
     ['same', 'too_few', 'different']
     """
@@ -845,9 +840,7 @@ def items_to_decide_sameness(difference: Difference, margin: float) -> int | Non
         Bounds from -.06 to .04 about -.01, margin .03: the lower bound, .05 away, has to come within .02, so 25 items
         have to be 157.
 
-        >>> import numpy as np
-        >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-        >>> items_to_decide_sameness(Difference(-0.01, -0.06, 0.04, 0.5, 0.5, 25, 25, "", "items", *nothing), 0.03)
+        >>> items_to_decide_sameness(Difference(-0.01, -0.06, 0.04, 0.5, 0.5, 25, 25, "", "items"), 0.03)
         157
     """
     far = mirrored(difference) if difference.value < 0 else difference

@@ -108,8 +108,7 @@ def test_a_stored_value_that_is_no_number_is_none(value: float) -> None:
 @pytest.mark.parametrize("allowed", [Margin(), Margin(0.02)])
 @pytest.mark.parametrize("figure", ["value", "low", "high", "p"])
 def test_a_worsening(figure: str, allowed: Margin) -> None:
-    nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-    worsening = Difference(-0.1, -0.2, -0.05, 0.9, 0.01, 12, 12, "", "items", *nothing)
+    worsening = Difference(-0.1, -0.2, -0.05, 0.9, 0.01, 12, 12, "", "items")
     code = code_of_worsening(replace(worsening, **{figure: math.nan}), allowed)
     interval = Interval(
         math.nan if figure == "low" else -0.2, math.nan if figure == "high" else -0.05, 0.95, "items", ""

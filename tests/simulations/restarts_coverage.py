@@ -18,13 +18,7 @@ from scipy import stats
 from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.detectable import seen_over_items, seen_over_restarts
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, mean_sums
-from pytest_genderbias.statistics.inference.over_restarts import (
-    PRIOR_FREEDOM,
-    Prior,
-    compare_crossed,
-    compare_restarts,
-    compare_with_restarts,
-)
+from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior, compare_crossed, compare_restarts
 
 RESTARTS = (2, 3, 5, 10)
 ITEMS = (12, 60, 164)
@@ -84,7 +78,7 @@ def one_row(
     variance, freedom = variances(restarts, prior)
     t = (one - restarts.mean(axis=1)) / np.sqrt(variance * (1 + 1 / k))
     for then, now, p in zip(restarts[:CHECKED], one, stats.t.sf(t, freedom), strict=False):
-        assert np.isclose(compare_with_restarts(then, [now], lambda v: v, prior=prior).p, p)
+        assert np.isclose(compare_restarts(then, [now], lambda v: v, prior=prior).p, p)
     return rates_of(t, freedom)
 
 
@@ -163,7 +157,7 @@ def neutral(runs: int = 4000) -> None:
 
 def _worse_near(rng: np.random.Generator, mean: float, k: int, prior: Prior | None, runs: int) -> float:
     drawn = [(rng.normal(mean, 1, k), rng.normal(mean, 1, 1)) for _ in range(runs)]
-    return float(np.mean([compare_with_restarts(*d, np.abs, level=1 - ALPHA, prior=prior).low > 0 for d in drawn]))
+    return float(np.mean([compare_restarts(*d, np.abs, level=1 - ALPHA, prior=prior).low > 0 for d in drawn]))
 
 
 def squares_row(mean: float, shift: float, k: int, root: bool, runs: int = 2000, seed: int = 0) -> float:
@@ -180,8 +174,7 @@ def squares_row(mean: float, shift: float, k: int, root: bool, runs: int = 2000,
     rng = np.random.default_rng(seed)
     then, now = signed_root(rng.normal(mean, 1, (runs, k))), signed_root(rng.normal(mean + shift, 1, (runs, 1)))
     found = [
-        compare_with_restarts(*pair, lambda v: v, level=1 - ALPHA, root=root).low > 0
-        for pair in zip(then, now, strict=True)
+        compare_restarts(*pair, lambda v: v, level=1 - ALPHA, root=root).low > 0 for pair in zip(then, now, strict=True)
     ]
     return float(np.mean(found))
 

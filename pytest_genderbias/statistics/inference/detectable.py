@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.intervals import FloatArray, t_quantile
-from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_with_restarts, next_restart
+from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_restarts, next_restart
 from pytest_genderbias.statistics.inference.paired import Distance
 
 POWER = 0.8  #: the share of releases with a worsening that turn a gate red which sees it
@@ -45,7 +45,7 @@ def red_from(
 
     Args:
         restarts: the statistic of each restart of the baseline, shape (k,).
-        distance: as in :func:`~pytest_genderbias.statistics.inference.over_restarts.compare_with_restarts`, as are the
+        distance: as in :func:`~pytest_genderbias.statistics.inference.over_restarts.compare_restarts`, as are the
             other arguments.
         prior: the spread of a restart in other trainings.
         level: of the lower bound that has to be above the tolerance.
@@ -67,7 +67,7 @@ def red_from(
 
     def red(beyond: float) -> bool:
         now = [middle + side * beyond]
-        return compare_with_restarts(values, now, distance, tolerance, level, prior, root).low > tolerance
+        return compare_restarts(values, now, distance, tolerance, level, prior, root).low > tolerance
 
     return middle + side * _smallest(red, max(abs(middle), float(np.ptp(values)), 1e-6))
 
@@ -93,7 +93,7 @@ def seen_over_restarts(
     Args:
         restarts: the statistic of each restart of the baseline, shape (k,); :func:`restarts_like` makes those that are
             not there yet.
-        distance: as in :func:`~pytest_genderbias.statistics.inference.over_restarts.compare_with_restarts`.
+        distance: as in :func:`~pytest_genderbias.statistics.inference.over_restarts.compare_restarts`.
         prior: as there.
         level: of the lower bound that has to be above the tolerance, one-sided.
         tolerance: the worsening that is allowed.

@@ -80,6 +80,7 @@ _FEWEST_ITEMS = 5  #: as of other comparisons
 _NOTHING = 1e-12  #: relative to the size of the values
 _AT_NEUTRAL = float(np.pi / 2) ** 0.5  #: see :func:`_squared_prior`
 _SAME = "the same in every restart"
+_RESTARTS = "restarts"  #: what varies between the bounds
 _PREDICTION = "prediction bound of one more restart"
 _WELCH = "Welch's t over restarts"
 _STUDENT = "Student's t over the differences of restarts, seed by seed"
@@ -99,7 +100,7 @@ Restarts: TypeAlias = Sequence[ItemSums]  #: the sums of each restart of a train
 _Sides: TypeAlias = tuple[FloatArray, FloatArray]  #: the values of then and of now
 
 
-def compare_with_restarts(
+def compare_restarts(
     then: ArrayLike,
     now: ArrayLike,
     distance: Distance,
@@ -107,21 +108,25 @@ def compare_with_restarts(
     level: float = 0.95,
     prior: Prior | None = None,
     root: bool = False,
+    *,
+    paired: bool = False,
 ) -> Difference:
-    """Return how much worse one checkpoint is than restarts of a training, or restarts than one checkpoint, by a
-    prediction bound.
+    """Return how much worse restarts of a training, or one checkpoint, are than others, with bounds for other seeds.
 
-    The question is whether the one lies outside what the training gives when it is repeated. One more restart lies
-    within t(k - 1) s sqrt(1 + 1 / k) of the mean of k others, with the given probability on each side (Hahn and Meeker
-    1991, Statistical Intervals, section 4.7; Student's t for the difference of a group of one and one of k, with the
-    spread of the k). With a prior, s and its degrees of freedom are those of
-    :func:`moderated_variance`. If the side of neutral on which either
-    lies is in doubt, the bounds hold for either side, as in
+    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then).
+
+    Several restarts on both sides have Welch's t (1947). If one side is one checkpoint, the question is whether it lies
+    outside what the training gives when it is repeated. One more restart lies within t(k - 1) s sqrt(1 + 1 / k) of the
+    mean of k others, with the given probability on each side: a prediction bound (Hahn and Meeker 1991, Statistical
+    Intervals, section 4.7; Student's t for the difference of a group of one and one of k, with the spread of the k).
+    With a prior, s and its degrees of freedom are those of :func:`moderated_variance`.
+
+    If the side of neutral on which a mean lies is in doubt, the bounds hold for either side, as in
     :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. They do not cover other examples or units.
 
     Args:
-        then: the statistic of each restart of the baseline, shape (k,), or of one checkpoint, shape (1,).
-        now: the same of what is held against it. One of the two has one value.
+        then: the statistic of each restart of the baseline, shape (n,), or of one checkpoint, shape (1,).
+        now: the same of what is held against it, shape (m,).
         distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...). Convex, and piecewise
             linear with a slope of 1.
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
@@ -129,71 +134,32 @@ def compare_with_restarts(
         prior: the spread of a restart as other trainings have it. One value on each side is enough then.
         root: whether the statistic is the signed root of a mean square, higher is worse. The squares are compared then,
             on which errors are about normal and means are unbiased; value and bounds are differences of roots.
+        paired: restarts with the same seed, data order and first weights stand at the same place on both sides, and
+            their differences are compared (Student 1908): what a seed does to both of them cancels. ``prior`` and
+            ``root`` do not apply then.
+
+    Where all pairs differ alike, p is that of the sign test, and the bounds are the difference itself.
 
     Returns:
-        The worsening, distance(now) - distance(then), of means. ``items`` is k.
+        The worsening. ``items`` is the number of restarts now, or on the side that has several.
 
     Raises:
-        UndefinedError: neither side has two values, no restart differs from the others, or a value is no finite number.
-        ValueError: both sides have several values.
+        UndefinedError: neither side has two values (one of them, if they are paired), no restart differs from the
+            others of its side (five or six pairs, where all differ alike), or a value is no finite number.
 
     Example:
         Restarts 1, 2 and 3 have the mean 2 and s = 1. The fourth may lie 2.92 sqrt(4 / 3) = 3.372 above the mean.
 
-        >>> difference = compare_with_restarts([1.0, 2.0, 3.0], [6.0], lambda v: v)
+        >>> difference = compare_restarts([1.0, 2.0, 3.0], [6.0], lambda v: v)
         >>> difference.value, round(difference.low, 3), round(difference.p, 4)
         (4.0, 0.628, 0.0371)
 
         Other trainings also have s = 1, which is worth two more degrees: 2.132 sqrt(4 / 3) = 2.462.
 
-        >>> difference = compare_with_restarts([1.0, 2.0, 3.0], [6.0], lambda v: v, prior=Prior(1.0, 2.0))
+        >>> difference = compare_restarts([1.0, 2.0, 3.0], [6.0], lambda v: v, prior=Prior(1.0, 2.0))
         >>> round(difference.low, 3)
         1.538
-    """
-    sides = _checked(then, now)
-    if min(map(len, sides)) != 1:
-        raise ValueError("expected one value on one side, and restarts on the other")
-    difference = _compare(sides, distance, tolerance, level, prior, root, _PREDICTION)
-    return replace(difference, items=max(map(len, sides)), moved=min(difference.moved, 1))
 
-
-def compare_restarts(
-    then: ArrayLike,
-    now: ArrayLike,
-    distance: Distance,
-    tolerance: float = 0.0,
-    level: float = 0.95,
-    paired: bool = False,
-    prior: Prior | None = None,
-    root: bool = False,
-) -> Difference:
-    """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947;
-    Student 1908).
-
-    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). If the side of
-    neutral on which a mean lies is in doubt, the bounds hold for either side, as in
-    :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. The bounds do not cover other examples or
-    units.
-
-    Args:
-        then: the statistic of each restart of the baseline, shape (n,), two or more.
-        now: the same of what is held against it, shape (m,), two or more.
-        distance: as in :func:`compare_with_restarts`.
-        tolerance: as there.
-        level: of each bound, one-sided.
-        paired: restarts with the same seed, data order and first weights stand at the same place on both sides, and
-            their differences are compared: what a seed does to both of them cancels. ``prior`` and ``root`` do not
-            apply then.
-        prior: as in :func:`compare_with_restarts`, of each side.
-        root: as there.
-
-    Where all pairs differ alike, p is that of the sign test, and the bounds are the difference itself.
-
-    Raises:
-        UndefinedError: fewer than two restarts on a side, no restart that differs from the others of its side (five or
-            six pairs, where all differ alike), or a value that is no finite number.
-
-    Example:
         Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
 
         >>> difference = compare_restarts([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], lambda v: v)
@@ -206,33 +172,29 @@ def compare_restarts(
         >>> difference.value, round(difference.low, 3), round(difference.p, 4)
         (3.0, 1.314, 0.0175)
     """
-    sides = _checked(then, now)
-    if min(map(len, sides)) < 2:
-        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
+    sides = np.asarray(then, dtype=np.float64), np.asarray(now, dtype=np.float64)
+    if not all(np.isfinite(values).all() for values in sides):
+        raise UndefinedError("the statistic has no value in one of the restarts")
     if not paired:
-        return _compare(sides, distance, tolerance, level, prior, root, _WELCH)
+        return _compare(sides, distance, tolerance, level, prior, root)
     if len(sides[0]) != len(sides[1]):
         raise ValueError("expected as many restarts on either side, in the order of the same seeds")
+    if len(sides[0]) < 2:
+        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
     return _compare_seed_by_seed(sides, distance, tolerance, level)
 
 
-def _checked(then: ArrayLike, now: ArrayLike) -> _Sides:
-    before, after = (np.asarray(values, dtype=np.float64) for values in (then, now))
-    if not (np.isfinite(before).all() and np.isfinite(after).all()):
-        raise UndefinedError("the statistic has no value in one of the restarts")
-    return before, after
-
-
 def _compare(
-    sides: _Sides, distance: Distance, tolerance: float, level: float, prior: Prior | None, root: bool, method: str
+    sides: _Sides, distance: Distance, tolerance: float, level: float, prior: Prior | None, root: bool
 ) -> Difference:
-    """Compare the means of independent restarts; arguments as :func:`compare_with_restarts`."""
+    """Compare the means of independent restarts; arguments as :func:`compare_restarts`."""
     before, after = (float(values.mean()) for values in sides)
-    nothing = _nothing(sides)
+    nothing, is_alone = _nothing(sides), min(map(len, sides)) == 1
+    items = max(map(len, sides)) if is_alone else len(sides[1])
     if abs(after - before) <= nothing and all(np.ptp(values) <= nothing for values in sides):
-        return _of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(sides[1]), 0, _SAME)
+        return Difference(0.0, 0.0, 0.0, 1.0, 1.0, items, 0, _SAME, _RESTARTS)
     if root and _is_higher(distance):
-        return _on_squares(sides, tolerance, level, prior, method)
+        return _on_squares(sides, tolerance, level, prior)
     of_means, error, freedom = _errors(sides, prior)
     if error <= nothing:
         raise UndefinedError(_NO_SPREAD)
@@ -240,9 +202,9 @@ def _compare(
     lines = [_Line.at(middle, reach, distance) for middle, reach in zip((before, after), reaches, strict=True)]
     bounds_of = partial(t_bounds, error=error, freedom=freedom, level=level)
     bounds = _of_lines(lines, (before, after), {1.0: bounds_of, -1.0: bounds_of}, tolerance)
-    method += "" if prior is None else _MODERATED
-    moved = 0 if len(sides[1]) == 1 and abs(after - before) <= nothing else len(sides[1])
-    return _of_restarts(lines[1].height - lines[0].height, bounds, len(sides[1]), moved, method)
+    method = (_PREDICTION if is_alone else _WELCH) + ("" if prior is None else _MODERATED)
+    moved = 0 if len(sides[1]) == 1 and abs(after - before) <= nothing else 1 if is_alone else items
+    return Difference(lines[1].height - lines[0].height, *bounds, items, moved, method, _RESTARTS)
 
 
 def _nothing(sides: _Sides) -> float:
@@ -266,7 +228,7 @@ def _errors(sides: _Sides, prior: Prior | None) -> tuple[list[tuple[float, float
 
 
 def _spread(values: FloatArray, prior: Prior | None) -> tuple[float, float]:
-    """Return the variance of restarts with its degrees of freedom; errors as :func:`compare_with_restarts`."""
+    """Return the variance of restarts with its degrees of freedom; errors as :func:`compare_restarts`."""
     if prior is None and len(values) < 2:
         raise UndefinedError("one restart says nothing of others; two on one side are needed, five are better")
     known = prior or Prior(0.0, 0.0)
@@ -286,7 +248,7 @@ def _satterthwaite(
     return float(min(most, sum(squares) ** 2 / spread)) if spread else float(most)
 
 
-def _on_squares(sides: _Sides, tolerance: float, level: float, prior: Prior | None, method: str) -> Difference:
+def _on_squares(sides: _Sides, tolerance: float, level: float, prior: Prior | None) -> Difference:
     """Compare signed roots by their signed squares, and return value and bounds as differences of roots.
 
     A bound of the change of squares is added to the mean square of then, or taken from that of now where then is one
@@ -307,7 +269,7 @@ def _on_squares(sides: _Sides, tolerance: float, level: float, prior: Prior | No
 
     known = prior and _squared_prior(prior, float(signed_root(max(squares, key=len).mean())))
     found, better = (
-        _compare(squares, as_it_is, allowed, level, known, False, method)
+        _compare(squares, as_it_is, allowed, level, known, False)
         for allowed in (squared(tolerance), -squared(-tolerance))
     )
     value, low, high = map(rooted, (change, found.low, found.high))
@@ -335,14 +297,14 @@ def _compare_seed_by_seed(sides: _Sides, distance: Distance, tolerance: float, l
     before, after = (float(values.mean()) for values in sides)
     nothing = _nothing(sides)
     if float(np.abs(sides[1] - sides[0]).max()) <= nothing:
-        return _of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(sides[1]), 0, _SAME)
+        return Difference(0.0, 0.0, 0.0, 1.0, 1.0, len(sides[1]), 0, _SAME, _RESTARTS)
     n = len(sides[0])
     reaches = [t_quantile((1 + level) / 2, n - 1) * float(values.std(ddof=1)) / n**0.5 for values in sides]
     lines = [_Line.at(middle, reach, distance) for middle, reach in zip((before, after), reaches, strict=True)]
     bounds_of = {sign: partial(_paired, sides[1] - sign * sides[0], nothing, level) for sign in (1.0, -1.0)}
     bounds = _of_lines(lines, (before, after), bounds_of, tolerance)
     moved = int((np.abs(sides[1] - sides[0]) > nothing).sum())
-    return _of_restarts(lines[1].height - lines[0].height, bounds, n, moved, _STUDENT)
+    return Difference(lines[1].height - lines[0].height, *bounds, n, moved, _STUDENT, _RESTARTS)
 
 
 def _paired(own: FloatArray, nothing: float, level: float, value: float, tolerance: float) -> Bounds:
@@ -362,19 +324,13 @@ def _paired(own: FloatArray, nothing: float, level: float, value: float, toleran
     return value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
 
 
-def _of_restarts(value: float, bounds: Bounds, restarts: int, moved: int, method: str) -> Difference:
-    """Return a difference over restarts, which are no units of their own."""
-    nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-    return Difference(value, *bounds, restarts, moved, method, "restarts", *nothing)
-
-
 def next_restart(restarts: ArrayLike, prior: Prior | None = None, root: bool = False) -> tuple[float, float, float]:
     """Return what one more restart is expected to give: mean, error and degrees of freedom of the Student's t that it
     follows.
 
     Args:
         restarts: the statistic of each restart, shape (k,), two or more; with a prior one or more.
-        prior: as in :func:`compare_with_restarts`.
+        prior: as in :func:`compare_restarts`.
         root: whether the statistic is a signed root. What is returned holds for the signed square then.
 
     Raises:
@@ -400,7 +356,7 @@ def prediction_bounds(
     Args:
         restarts: the statistic of each restart, shape (k,), two or more; with a prior one or more.
         level: of each bound.
-        prior: as in :func:`compare_with_restarts`.
+        prior: as in :func:`compare_restarts`.
         root: as there.
 
     >>> low, high = prediction_bounds([1.0, 2.0, 3.0])
@@ -426,7 +382,7 @@ def restarts_to_decide(
         worsening: how much worse the one checkpoint is.
         tolerance: the worsening that is allowed, in units of the statistic.
         level: of each bound, one-sided.
-        prior: as in :func:`compare_with_restarts`.
+        prior: as in :func:`compare_restarts`.
 
     Example:
         With s = 1 and 3 to go, t(k - 1) sqrt(1 + 1 / k) has to be 3 at most: 3.37 of three restarts is not, 2.63 of
@@ -516,7 +472,7 @@ def compare_crossed(
     Args:
         then: sums of each restart of the baseline, two or more, with the same units.
         now: the same of what is held against it; its clusters count.
-        distance: as :func:`compare_with_restarts`.
+        distance: as :func:`compare_restarts`.
         tolerance: as there.
         level: of each bound, one-sided.
         prior: as there: the spread of a restart on these units, with which V(restarts) is moderated.

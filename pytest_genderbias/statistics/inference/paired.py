@@ -79,8 +79,9 @@ class Difference:
         moved: number of units whose sums differ by more than the noise.
         method: how the bounds were computed.
         over: what varies between the bounds: units, in the plural, and perhaps templates.
-        changes: contribution of each unit to the worsening, shape (items,); they add up to about ``value``.
-        labels: names of the units, shape (items,).
+        changes: contribution of each unit to the worsening, shape (items,); they add up to about ``value``. Empty over
+            restarts, which are no units.
+        labels: names of the units, shape (items,), or empty.
         least_p: the smallest ``p`` that the method can give on so many units, however much worse they are.
         of_then: what each unit gave by itself then, shape (items,); NaN, or empty, where a unit gives no figure.
         of_now: the same of now.
@@ -98,8 +99,8 @@ class Difference:
     moved: int
     method: str
     over: str
-    changes: FloatArray
-    labels: NDArray[np.str_]
+    changes: FloatArray = field(default_factory=_nothing)
+    labels: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, dtype=np.str_))
     least_p: float = 0.0
     of_then: FloatArray = field(default_factory=_nothing)
     of_now: FloatArray = field(default_factory=_nothing)
@@ -132,8 +133,7 @@ def with_retraining(difference: Difference, spread: float, tolerance: float = 0.
     Example:
         3 below the value over items, and 2 x 2 by retraining: 5 together.
 
-        >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-        >>> over_items = Difference(6.0, 3.0, 9.0, 0.0, 1.0, 25, 25, "bootstrap-t", "words", *nothing)
+        >>> over_items = Difference(6.0, 3.0, 9.0, 0.0, 1.0, 25, 25, "bootstrap-t", "words")
         >>> both = with_retraining(over_items, 2.0, level=0.97725)
         >>> round(both.low, 3), round(both.high, 3), round(both.p, 4), both.over
         (1.0, 11.0, 0.0082, 'words and retraining')
@@ -549,8 +549,7 @@ def items_to_decide(difference: Difference, tolerance: float) -> int | None:
     Example:
         .02 short of the tolerance with .04 of uncertainty: four times the items.
 
-        >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-        >>> items_to_decide(Difference(0.0, -0.04, 0.04, 0.5, 0.5, 25, 25, "", "items", *nothing), 0.02)
+        >>> items_to_decide(Difference(0.0, -0.04, 0.04, 0.5, 0.5, 25, 25, "", "items"), 0.02)
         100
     """
     room = tolerance - difference.value

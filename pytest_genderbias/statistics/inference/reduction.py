@@ -466,8 +466,7 @@ class SideValues:
         return [defined(model) for group in self.sums[side] for model in group]
 
     def _without_bounds(self, value: float, reason: str) -> Difference:
-        no_items = np.zeros(0), np.zeros(0, dtype=np.str_)
         if self.restarts or self.part:
             over = "restarts" if self.restarts else self.population
-            return Difference(value, -np.inf, np.inf, 1.0, 1.0, 0, 0, reason, over, *no_items)
-        return Difference(value, value, value, 1.0, 1.0, 0, 0, reason, f"{self.population}, all of them", *no_items)
+            return Difference(value, -np.inf, np.inf, 1.0, 1.0, 0, 0, reason, over)
+        return Difference(value, value, value, 1.0, 1.0, 0, 0, reason, f"{self.population}, all of them")

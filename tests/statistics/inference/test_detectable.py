@@ -18,7 +18,7 @@ from pytest_genderbias.statistics.inference.detectable import (
     seen_over_restarts,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_with_restarts, prediction_bounds
+from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_restarts, prediction_bounds
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -45,7 +45,7 @@ def test_a_checkpoint_is_worse_from_there_on(seed: int, k: int, prior: Prior | N
     at = red_from(values, distance, prior, 0.98, 0.1, root)
     side = np.sign(at - values.mean())
     for beyond, red in ((1e-6, True), (1.0, True), (-1e-6, False), (-0.1, False)):
-        found = compare_with_restarts(values, [at + side * beyond], distance, 0.1, 0.98, prior, root)
+        found = compare_restarts(values, [at + side * beyond], distance, 0.1, 0.98, prior, root)
         assert (found.low > 0.1) == red
 
 
