@@ -20,7 +20,7 @@ from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.intervals import Bounds, t_bounds, t_quantile
 from pytest_genderbias.statistics.inference.item_bounds import fewest_items
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.paired import Difference, Distance, folded, unit_changes
+from pytest_genderbias.statistics.inference.paired import Difference, Distance, folded, is_higher, unit_changes
 from pytest_genderbias.statistics.inference.two_way import as_it_is
 
 MOST_PRIOR_FREEDOM = 8.0  #: more are never believed: other trainings are not this one
@@ -193,18 +193,17 @@ def _compare(
     items = max(map(len, sides)) if is_alone else len(sides[1])
     if abs(after - before) <= nothing and all(np.ptp(values) <= nothing for values in sides):
         return Difference(0.0, 0.0, 0.0, 1.0, 1.0, items, 0, _SAME, _RESTARTS)
-    if root and _is_higher(distance):
+    if root and is_higher(distance):
         return _on_squares(sides, tolerance, level, prior)
     of_means, error, freedom = _errors(sides, prior)
     if error <= nothing:
         raise UndefinedError(_NO_SPREAD)
     reaches = [t_quantile((1 + level) / 2, freedom_of_mean) * reach for reach, freedom_of_mean in of_means]
-    lines = [_Line.at(middle, reach, distance) for middle, reach in zip((before, after), reaches, strict=True)]
-    bounds_of = partial(t_bounds, error=error, freedom=freedom, level=level)
-    bounds = _of_lines(lines, (before, after), {1.0: bounds_of, -1.0: bounds_of}, tolerance)
+    bounds_of = dict.fromkeys((1.0, -1.0), partial(t_bounds, error=error, freedom=freedom, level=level))
+    value, bounds, _ = _of_lines((before, after), reaches, distance, bounds_of, tolerance)
     method = (_PREDICTION if is_alone else _WELCH) + ("" if prior is None else _MODERATED)
     moved = 0 if len(sides[1]) == 1 and abs(after - before) <= nothing else 1 if is_alone else items
-    return Difference(lines[1].height - lines[0].height, *bounds, items, moved, method, _RESTARTS)
+    return Difference(value, *bounds, items, moved, method, _RESTARTS)
 
 
 def _nothing(sides: _Sides) -> float:
@@ -287,11 +286,6 @@ def _squared_prior(prior: Prior, value: float) -> Prior:
     return replace(prior, spread=float(np.diff(ends * np.abs(ends))[0]) / (2 * _AT_NEUTRAL))
 
 
-def _is_higher(distance: Distance) -> bool:
-    """Return whether a distance is the value less a constant."""
-    return bool(np.ptp(distance(np.array([-1.0, 0.0, 1.0])) - [-1.0, 0.0, 1.0]) <= _NOTHING)
-
-
 def _compare_seed_by_seed(sides: _Sides, distance: Distance, tolerance: float, level: float) -> Difference:
     """Compare restarts with the same seeds by their differences."""
     before, after = (float(values.mean()) for values in sides)
@@ -300,11 +294,10 @@ def _compare_seed_by_seed(sides: _Sides, distance: Distance, tolerance: float, l
         return Difference(0.0, 0.0, 0.0, 1.0, 1.0, len(sides[1]), 0, _SAME, _RESTARTS)
     n = len(sides[0])
     reaches = [t_quantile((1 + level) / 2, n - 1) * float(values.std(ddof=1)) / n**0.5 for values in sides]
-    lines = [_Line.at(middle, reach, distance) for middle, reach in zip((before, after), reaches, strict=True)]
     bounds_of = {sign: partial(_paired, sides[1] - sign * sides[0], nothing, level) for sign in (1.0, -1.0)}
-    bounds = _of_lines(lines, (before, after), bounds_of, tolerance)
+    value, bounds, _ = _of_lines((before, after), reaches, distance, bounds_of, tolerance)
     moved = int((np.abs(sides[1] - sides[0]) > nothing).sum())
-    return Difference(lines[1].height - lines[0].height, *bounds, n, moved, _STUDENT, _RESTARTS)
+    return Difference(value, *bounds, n, moved, _STUDENT, _RESTARTS)
 
 
 def _paired(own: FloatArray, nothing: float, level: float, value: float, tolerance: float) -> Bounds:
@@ -404,47 +397,41 @@ def restarts_to_decide(
     return int(enough[0]) if len(enough) else None
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A distance near a value, continued in a line beyond neutral.
-
-    Attributes:
-        height: the distance of the value.
-        slope: 1 or -1.
-        bends: whether the side of neutral on which the value lies is in doubt.
-    """
-
-    height: float
-    slope: float
-    bends: bool
-
-    @classmethod
-    def at(cls, middle: float, reach: float, distance: Distance) -> _Line:
-        """Look at the distance of a value, and at what its error may make of it."""
-        reach = max(reach, 1e-9 * max(1.0, abs(middle)))
-        low, height, high = distance(middle + reach * np.array([-1.0, 0.0, 1.0]))
-        return cls(float(height), 1.0 if high >= low else -1.0, bool((low + high) / 2 - height > 1e-6 * reach))
-
-
 def _of_lines(
-    lines: Sequence[_Line], values: tuple[float, float], bounds_of: Mapping[float, _BoundsOf], tolerance: float
-) -> Bounds:
-    """Return bounds of the worsening.
+    values: tuple[float, float],
+    reaches: Sequence[float],
+    distance: Distance,
+    bounds_of: Mapping[float, _BoundsOf],
+    tolerance: float,
+) -> tuple[float, Bounds, float]:
+    """Return the worsening, its bounds, and whether it is of now - then (1) or of now + then (-1).
 
     Args:
-        lines: of then and of now.
         values: the statistic then and now.
+        reaches: what the error of each may make of it.
+        distance: how bad a value is; near each value, a line that is continued beyond neutral.
         bounds_of: makes bounds of now - then under the key 1, and of now + then under -1, which may have other errors.
         tolerance: the worsening that is allowed.
     """
-    (then, now), (before, after) = lines, values
-    sign = then.slope * now.slope
-    bounds = bounds_of[sign](now.height - then.height, tolerance=tolerance)
-    if not (then.bends or now.bends):
-        return bounds
-    change = bounds_of[1.0](after - before, tolerance=0.0)
-    apart = bounds_of[-sign](now.height + then.height, tolerance=tolerance)
-    return folded(bounds, change, apart, then.bends, now.bends)
+    (then, then_slope, then_bends), (now, now_slope, now_bends) = (
+        _line(middle, reach, distance) for middle, reach in zip(values, reaches, strict=True)
+    )
+    sign = then_slope * now_slope
+    bounds = bounds_of[sign](now - then, tolerance=tolerance)
+    if then_bends or now_bends:
+        change = bounds_of[1.0](values[1] - values[0], tolerance=0.0)
+        apart = bounds_of[-sign](now + then, tolerance=tolerance)
+        bounds = folded(bounds, change, apart, then_bends, now_bends)
+    return now - then, bounds, sign
+
+
+def _line(middle: float, reach: float, distance: Distance) -> tuple[float, float, bool]:
+    """Return the distance of a value, its slope there, 1 or -1, and whether the side of neutral on which the value lies
+    is in doubt.
+    """
+    reach = max(reach, 1e-9 * max(1.0, abs(middle)))
+    low, height, high = distance(middle + reach * np.array([-1.0, 0.0, 1.0]))
+    return float(height), 1.0 if high >= low else -1.0, bool((low + high) / 2 - height > 1e-6 * reach)
 
 
 def compare_crossed(
@@ -500,19 +487,18 @@ def compare_crossed(
         That is t with 4.16 degrees, 2.109, times the square root of .51.
     """
     before, after = (_Side.of(_in_clusters_of(now[0], side), prior) for side in (then, now))
-    lines = [_Line.at(side.value, side.reach(level), distance) for side in (before, after)]
-    parts = _parts_by_sign(before, after, prior)
+    errors = _errors_by_sign(before, after, prior)
     bounds_of = {
-        sign: partial(t_bounds, error=part.variance**0.5, freedom=part.freedom, level=level)
-        for sign, part in parts.items()
+        sign: partial(t_bounds, error=error, freedom=freedom, level=level)
+        for sign, (error, freedom, _) in errors.items()
     }
-    bounds = _of_lines(lines, (before.value, after.value), bounds_of, tolerance)
+    reaches = [side.reach(level) for side in (before, after)]
+    value, bounds, sign = _of_lines((before.value, after.value), reaches, distance, bounds_of, tolerance)
     changes, moved = unit_changes(before.mean_sums, after.mean_sums, distance)
-    used = parts[lines[0].slope * lines[1].slope]
-    method = _CROSSED.format(over=after.over, freedom=used.freedom, share=used.share_of_restarts)
-    method += "" if prior is None else _MODERATED
-    value, over = lines[1].height - lines[0].height, f"restarts and {after.over}"
-    return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, before.mean_sums.labels)
+    _, freedom, share = errors[sign]
+    method = _CROSSED.format(over=after.over, freedom=freedom, share=share) + ("" if prior is None else _MODERATED)
+    over, labels = f"restarts and {after.over}", before.mean_sums.labels
+    return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, labels)
 
 
 def _in_clusters_of(now: ItemSums, restarts: Restarts) -> list[ItemSums]:
@@ -522,15 +508,34 @@ def _in_clusters_of(now: ItemSums, restarts: Restarts) -> list[ItemSums]:
     return [replace(one, clusters=None).in_clusters(of_units) for one in restarts]
 
 
-def _parts_by_sign(before: _Side, after: _Side, prior: Prior | None) -> dict[float, _Parts]:
-    """Return the parts of the variance of a difference and of a sum; errors as :func:`compare_crossed`."""
+def _errors_by_sign(before: _Side, after: _Side, prior: Prior | None) -> dict[float, tuple[float, float, float]]:
+    """Return the standard error of now - then under the key 1, and of now + then under -1: with its degrees of freedom,
+    and the share of the variance over restarts; errors as :func:`compare_crossed`.
+    """
     if not np.array_equal(before.mean_sums.labels, after.mean_sums.labels) or before.over != after.over:
         raise UndefinedError(f"the two do not have the same {after.over}")
-    parts = {sign: _Parts.of(before, after, sign, prior) for sign in (1.0, -1.0)}
+    restarts, freedoms = (before.over_restarts, after.over_restarts), (before.freedom, after.freedom)
+    freedom, found = _satterthwaite(restarts, freedoms, (before.values, after.values), prior), {}
     largest = max(1.0, *(float(np.abs(side.values).max()) for side in (before, after)))
-    if min(part.variance for part in parts.values()) <= (_NOTHING * largest) ** 2:
-        raise UndefinedError("no restart and no unit differs from the others")
-    return parts
+    for sign in (1.0, -1.0):
+        units = _variance_of_mean(after.of_units - sign * before.of_units)
+        parts = units, sum(restarts), before.rest + after.rest
+        variance, together = _crossed_variance(*parts, after.influences.shape[1], freedom)
+        if variance <= (_NOTHING * largest) ** 2:
+            raise UndefinedError("no restart and no unit differs from the others")
+        found[sign] = variance**0.5, together, sum(restarts) / (sum(restarts) + units)
+    return found
+
+
+def _crossed_variance(
+    units: float, restarts: float, rest: float, n_units: int, freedom_of_restarts: float
+) -> tuple[float, float]:
+    """Return a variance over restarts and units, never below that over one of them, with its degrees of freedom
+    (Satterthwaite 1946). ``rest`` is what both of these contain.
+    """
+    variance = max(units + restarts - rest, units, restarts)
+    spread = units**2 / (n_units - 1) + restarts**2 / freedom_of_restarts
+    return variance, float(variance**2 / spread) if spread > 0 else np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -598,47 +603,9 @@ class _Side:
 
     def reach(self, level: float) -> float:
         """Return how far from the mean over restarts that of others, with other units, may lie on either side."""
-        parts = _Parts(
-            _variance_of_mean(self.of_units), self.over_restarts, self.rest, self.freedom, self.influences.shape[1]
-        )
-        return t_quantile((1 + level) / 2, parts.freedom) * parts.variance**0.5 if parts.variance > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """A variance over restarts and units, in its parts: units, restarts of both sides, and what both of these
-    contain.
-    """
-
-    units: float
-    restarts: float
-    rest: float
-    freedom_of_restarts: float
-    n_units: int
-
-    @classmethod
-    def of(cls, before: _Side, after: _Side, sign: float, prior: Prior | None) -> _Parts:
-        """Return the parts of now - then for the sign 1, of now + then for -1."""
-        units = _variance_of_mean(after.of_units - sign * before.of_units)
-        restarts, freedoms = (before.over_restarts, after.over_restarts), (before.freedom, after.freedom)
-        freedom = _satterthwaite(restarts, freedoms, (before.values, after.values), prior)
-        return cls(units, sum(restarts), before.rest + after.rest, freedom, after.influences.shape[1])
-
-    @property
-    def variance(self) -> float:
-        """The variance over both, never below that over one of them."""
-        return max(self.units + self.restarts - self.rest, self.units, self.restarts)
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the variance (Satterthwaite 1946)."""
-        spread = self.units**2 / (self.n_units - 1) + self.restarts**2 / self.freedom_of_restarts
-        return float(self.variance**2 / spread)
-
-    @property
-    def share_of_restarts(self) -> float:
-        """The share of the variance over restarts in the sum of both."""
-        return self.restarts / (self.restarts + self.units)
+        parts = _variance_of_mean(self.of_units), self.over_restarts, self.rest
+        variance, freedom = _crossed_variance(*parts, self.influences.shape[1], self.freedom)
+        return t_quantile((1 + level) / 2, freedom) * float(variance**0.5)
 
 
 def _variance_of_mean(influences: FloatArray) -> float:

@@ -286,9 +286,14 @@ def _gap_bounds(then: ItemSums, now: ItemSums, distance: Distance, tolerance: fl
     no errors.
     """
     sides = then.unit_gaps(), now.unit_gaps()
-    if sides[0] is None or sides[1] is None or np.ptp(distance(np.array([-1.0, 0.0, 1.0])) - [-1.0, 0.0, 1.0]) > 0:
+    if sides[0] is None or sides[1] is None or not is_higher(distance):
         return None
     return gap_change_bounds(sides[0], sides[1], tolerance, level)
+
+
+def is_higher(distance: Distance) -> bool:
+    """Return whether a distance is the value less a constant."""
+    return bool(np.ptp(distance(np.array([-1.0, 0.0, 1.0])) - [-1.0, 0.0, 1.0]) <= 1e-12)
 
 
 class _Pair:
