@@ -228,7 +228,7 @@ def upper_bounds(pair, rng, n, distance):
     values = both.bad_now(drawn @ both.now) - both.bad_then(drawn @ both.then)
     values = np.sort(np.where(np.isfinite(values), values, np.inf))
     return [
-        both.worsening + stats.t.ppf(0.95, n - 1) * both.jackknife_error(),
+        both.worsening + stats.t.ppf(0.95, n - 1) * both.effects().error,
         values[round(0.95 * (RESAMPLES + 1)) - 1],
         both.effects().bounds(0.0, 0.95)[1],
     ]

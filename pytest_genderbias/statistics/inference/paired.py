@@ -184,7 +184,6 @@ def compare_items(
     tolerance: float = 0.0,
     level: float = 0.95,
     repeats: int | None = None,
-    redrawn: bool = False,
 ) -> Difference:
     """Return how much worse ``now`` is than ``then`` on the units that both have, with bounds for other units.
 
@@ -201,7 +200,6 @@ def compare_items(
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
         level: of each bound, one-sided.
         repeats: exchanges of a count of tests, where a simulation needs many comparisons; at most as many as usual.
-        redrawn: whether a simulation drew the templates with replacement, so that equal ones are several all the same.
 
     Raises:
         UndefinedError: fewer than five units in common of which some moved (six at 97.5 % or more), or no value on
@@ -224,7 +222,7 @@ def compare_items(
     then, now = align(then, now)
     then = replace(then, clusters=now.clusters)
     sides, sampled = (then.by_unit(), now.by_unit()), (then.by_cluster(), now.by_cluster())
-    crossed = _crossed(then, now, redrawn)
+    crossed = _crossed(then, now)
     difference = compare_aligned(*sampled, distance, tolerance, level, repeats, crossed)
     over = f"{sampled[1].over} and templates" if difference.templates else fixed.replace(now.over, sampled[1].over, 1)
     difference = replace(difference, over=over, units=now.over)
@@ -235,11 +233,11 @@ def compare_items(
     return replace(difference, changes=changes, labels=sides[1].labels, of_then=own[0], of_now=own[1])
 
 
-def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed:
+def _crossed(then: ItemSums, now: ItemSums) -> _Crossed:
     """Return both sides by template where bounds can hold for other templates: where enough of them differ."""
     if not (is_crossed(then) and is_crossed(now)):
         return None, None
-    groups = None if redrawn else template_groups(then, now)
+    groups = template_groups(then, now)
     if groups is not None and int(groups.max()) + 1 < FEWEST_TEMPLATES:
         return None, None
     return (then, now), groups
@@ -319,9 +317,10 @@ class _Pair:
         self.now: NDArray[np.floating] = np.where(self.moved[:, None], after, self.then)
         most = _EXCHANGES if self.now.size <= _MANY else _EXCHANGES_OF_MANY
         self.repeats = most if repeats is None else min(repeats, most)  #: how often then and now are exchanged
-        self.worsening = self._worsening()
 
-    def _worsening(self) -> float:
+    @property
+    def worsening(self) -> float:
+        """How much worse the statistic is now."""
         return float(self.bad_now(_total(self.now)) - self.bad_then(_total(self.then)))
 
     def bad_then(self, totals: FloatArray) -> FloatArray:
@@ -336,7 +335,6 @@ class _Pair:
         """Return the same units with other distances."""
         other = copy(self)
         other.distances = then, now
-        other.worsening = other._worsening()
         return other
 
     @property
@@ -369,12 +367,8 @@ class _Pair:
         weights = self.then[:, 1] + self.now[:, 1] if self.ratio else np.ones(n)
         weights = np.asarray(weights / weights.mean(), dtype=np.float64)
         own = self.worsening + n * (after - before) / weights
-        return ItemEffects(self.worsening, own, weights, self.jackknife_error())
-
-    def jackknife_error(self) -> float:
-        """Return the standard error of the worsening from leaving out one item at a time (Efron 1982, section 3.1)."""
         without = self.bad_now(_total(self.now) - self.now) - self.bad_then(_total(self.then) - self.then)
-        return jackknife_error(without)
+        return ItemEffects(self.worsening, own, weights, jackknife_error(without))
 
     def contributions(self) -> FloatArray:
         """Return the contribution of each unit: the mean effect of exchanging it alone, then in now and now in then."""

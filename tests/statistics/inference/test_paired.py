@@ -125,7 +125,7 @@ def test_the_error_is_that_of_leaving_items_out(value):
     pair = paired._Pair(line(x, then, value), line(x, now, value), same)
     fit = (lambda a, b: stats.pearsonr(a, b)[0]) if value is pearson else (lambda a, b: stats.linregress(a, b).slope)
     left = [fit(np.delete(x, i), np.delete(now, i)) - fit(np.delete(x, i), np.delete(then, i)) for i in range(40)]
-    assert pair.jackknife_error() == pytest.approx(np.sqrt(39 * np.var(left)), rel=1e-6)
+    assert pair.effects().error == pytest.approx(np.sqrt(39 * np.var(left)), rel=1e-6)
     ones, slopes = np.ones(40), []
     for i in range(40):
         up, down = ones.copy(), ones.copy()

@@ -284,7 +284,3 @@ def test_a_comparison_counts_templates_that_both_models_read_alike_once() -> Non
         for a, b in ((then, now), (then[:, [0, 0, 1, 1]], now), (then[:, [0, 0, 1, 1]], now[:, [0, 0, 1, 1]]))
     ]
     assert over == [*["occupations and templates"] * 2, "occupations (2 different templates fixed)"]
-    drawn = compare_items(
-        crossed_mean(then[:, [0, 0, 1, 1]]), crossed_mean(now[:, [0, 0, 1, 1]]), lambda v: v, redrawn=True
-    )
-    assert drawn.over == "occupations and templates"
