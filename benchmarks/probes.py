@@ -11,9 +11,9 @@ import numpy as np
 from rows import Row, ratio
 from timing import medians
 
+from pytest_genderbias.statistics import linear_probe as how
 from pytest_genderbias.statistics.linear_probe import (
     OnlineCode,
-    ProbeTraining,
     coding_order,
     cross_entropy,
     epoch_order,
@@ -23,7 +23,6 @@ from pytest_genderbias.statistics.linear_probe import (
 )
 
 _WIDTH = 384
-_HOW = ProbeTraining()
 
 
 def run(quick: bool) -> list[Row]:
@@ -84,16 +83,16 @@ def _stopping(
 ) -> None:
     """Train epoch by epoch, save at each improvement, and stop after ``patience`` epochs without one."""
     least, since = start, 0
-    for epoch in range(1, _HOW.epochs + 1):
+    for epoch in range(1, how.EPOCHS + 1):
         shuffled = rows[epoch_order(len(rows), epoch)]
-        for at in range(0, len(rows), _HOW.batch):
-            step(shuffled[at : at + _HOW.batch])
+        for at in range(0, len(rows), how.BATCH):
+            step(shuffled[at : at + how.BATCH])
         current = loss()
-        since = 0 if current <= least - _HOW.tolerance else since + 1
+        since = 0 if current <= least - how.TOLERANCE else since + 1
         if since == 0:
             least = current
             save()
-        if since == _HOW.patience:
+        if since == how.PATIENCE:
             return
 
 
@@ -111,11 +110,11 @@ def _numpy_probe(x: Any, y: Any, rows: Any, held: Any) -> Callable[[Any], Any]:
         p /= np.float32(len(labels))
         taken[0] += 1
         gradients = (inputs.T @ p, p.sum(axis=0))
-        decay, rate = 1 - _HOW.learning_rate * _HOW.weight_decay, _HOW.learning_rate / (1 - _HOW.beta1 ** taken[0])
+        decay, rate = 1 - how.LEARNING_RATE * how.WEIGHT_DECAY, how.LEARNING_RATE / (1 - how.BETA1 ** taken[0])
         for i, gradient in enumerate(gradients):
-            means[i] = _HOW.beta1 * means[i] + (1 - _HOW.beta1) * gradient
-            squares[i] = _HOW.beta2 * squares[i] + (1 - _HOW.beta2) * gradient**2
-            root = np.sqrt(squares[i]) / np.sqrt(1 - _HOW.beta2 ** taken[0]) + _HOW.epsilon
+            means[i] = how.BETA1 * means[i] + (1 - how.BETA1) * gradient
+            squares[i] = how.BETA2 * squares[i] + (1 - how.BETA2) * gradient**2
+            root = np.sqrt(squares[i]) / np.sqrt(1 - how.BETA2 ** taken[0]) + how.EPSILON
             values[i] = decay * values[i] - rate * means[i] / root
 
     def loss() -> float:
@@ -136,7 +135,7 @@ def _torch_probe(x: Any, y: Any, rows: Any, held: Any) -> Callable[[Any], Any]:
     probe = torch.nn.Linear(x.shape[1], 2)
     for parameter in probe.parameters():
         torch.nn.init.zeros_(parameter)
-    optimizer = torch.optim.AdamW(probe.parameters(), lr=_HOW.learning_rate)
+    optimizer = torch.optim.AdamW(probe.parameters(), lr=how.LEARNING_RATE)
     x_held, y_held = inputs[torch.from_numpy(held)], labels[torch.from_numpy(held)]
     best = {name: value.clone() for name, value in probe.state_dict().items()}
 

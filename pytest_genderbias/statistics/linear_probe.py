@@ -11,7 +11,7 @@ end where an earlier portion ends are smaller and more, so that a probe takes mo
 compression is then a fifth larger.
 
 **Early stopping (our choice).** The last quarter of a portion is held out from training. Its cross entropy decides when
-the probe stops and which epoch's weights it keeps (:class:`ProbeTraining`), epoch 0, the uniform prediction, included.
+the probe stops and which epoch's weights it keeps, epoch 0, the uniform prediction, included.
 The examples that the probe codes are not used, so the result is the length of a code. Measured with random labels,
 2,000 examples and 384 features, the mean compression is .992 with a tenth held out, .996 with a quarter (single
 shuffles down to .98), .998 with a third, which costs real labels 3 %, and .56 with nothing held out. With groups,
@@ -48,26 +48,19 @@ SingleArray = NDArray[np.float32]
 HeldOut: TypeAlias = tuple[IntArray, NDArray[np.bool_]]
 
 
-@dataclass(frozen=True)
-class ProbeTraining:
-    """Hyperparameters of a probe, which is trained by AdamW (Loshchilov and Hutter 2019) on the mean cross entropy of a
-    batch.
-
-    A probe starts at zero weights, the uniform prediction. It stops after ``epochs``, or after ``patience`` consecutive
-    epochs that did not lower the summed cross entropy of its held-out examples by ``tolerance`` nats. It keeps the
-    weights of its best epoch; epoch 0 is the uniform prediction. Batch size and learning rate are those of orgad2022
-    (appendix A), the others those of its reference code; the settings of AdamW are the defaults of torch.
-    """
-
-    batch: int = 16
-    learning_rate: float = 1e-3
-    epochs: int = 50
-    patience: int = 4
-    tolerance: float = 1e-3
-    weight_decay: float = 0.01
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
+# A probe is trained by AdamW (Loshchilov and Hutter 2019) on the mean cross entropy of a batch. It starts at zero
+# weights, the uniform prediction. It stops after EPOCHS, or after PATIENCE consecutive epochs that did not lower the
+# summed cross entropy of its held-out examples by TOLERANCE nats. It keeps the weights of its best epoch; epoch 0 is
+# the uniform prediction. Batch size and learning rate are those of orgad2022 (appendix A), the others those of its
+# reference code; the settings of AdamW are the defaults of torch.
+BATCH = 16
+LEARNING_RATE = 1e-3
+EPOCHS = 50
+PATIENCE = 4
+TOLERANCE = 1e-3
+WEIGHT_DECAY = 0.01
+BETA1, BETA2 = 0.9, 0.999
+EPSILON = 1e-8
 
 
 def with_bias(features: ArrayLike) -> SingleArray:
@@ -133,7 +126,6 @@ def train_probes(
     order: IntArray,
     sizes: ArrayLike,
     held_out: Sequence[HeldOut],
-    training: ProbeTraining | None = None,
 ) -> tuple[SingleArray, IntArray]:
     """Train R x S x P linear probes together. Probe p of seed s is trained on the first ``sizes[p]`` rows of
     ``order[s]``.
@@ -149,14 +141,12 @@ def train_probes(
         order: rows of the features, shape (S, at least the largest size).
         sizes: examples in each training set, ascending, each 1 or more, shape (P,).
         held_out: the examples for early stopping on each training set; at least one per seed counts.
-        training: the hyperparameters; None: the defaults of :class:`ProbeTraining`.
 
     Returns:
         The weights of the probes, (R, S, P, C, d + 1), of which the last one is the bias; C is K, or 1 for two labels.
         And the epoch whose weights were kept, from 0, (R, S, P). Memory: copies of the features of all held-out
         examples, for S seeds.
     """
-    training = training or ProbeTraining()
     y = np.asarray(labels, dtype=np.int64)
     examples = _Examples(features, y, n_labels, order, np.asarray(sizes, dtype=np.int64))
     held = [(features[rows], y[:, rows], counts) for rows, counts in held_out]
@@ -167,18 +157,18 @@ def train_probes(
     lowest = np.stack([np.log(n_labels) * counts.sum(axis=1) for _, _, counts in held], axis=1)
     lowest = np.broadcast_to(lowest, shape).copy()
     stack = _Stack.fresh(shape[2], shape[1], shape[0], columns, features.shape[1])
-    for epoch in range(1, training.epochs + 1):
-        stack.run_epoch(examples, epoch, training)
+    for epoch in range(1, EPOCHS + 1):
+        stack.run_epoch(examples, epoch)
         for index, p in enumerate(stack.sets):
             x, gold, counts = held[p]
             weights = stack.weights[index].swapaxes(0, 1)  # R, S, C, d + 1
             loss = (cross_entropy(_logits(x, weights), gold) * counts).sum(axis=2)
             # A stopped probe stays in the stack while another one trains on the same training set; ignore its loss.
             since = epoch - best_epoch[..., p]
-            better = (loss <= lowest[..., p] - training.tolerance) & (since <= training.patience)
+            better = (loss <= lowest[..., p] - TOLERANCE) & (since <= PATIENCE)
             if better.any():
                 lowest[better, p], best_epoch[better, p], best[better, p] = loss[better], epoch, weights[better]
-        active = np.asarray((epoch - best_epoch[..., stack.sets] < training.patience).any(axis=(0, 1)))
+        active = np.asarray((epoch - best_epoch[..., stack.sets] < PATIENCE).any(axis=(0, 1)))
         if not active.any():
             break
         stack = stack.only(active)
@@ -266,20 +256,20 @@ class _Stack:
         moments = (part[active] for part in (self.weights, self.mean, self.square))
         return _Stack(self.sets[active], self.taken[active], *moments)
 
-    def run_epoch(self, examples: _Examples, epoch: int, training: ProbeTraining) -> None:
+    def run_epoch(self, examples: _Examples, epoch: int) -> None:
         """Train every probe on its training set once."""
-        positions, lengths = examples.batches(self.sets, epoch, training.batch)
+        positions, lengths = examples.batches(self.sets, epoch, BATCH)
         batches = (lengths > 0).sum(axis=1)
         steps = np.arange(positions.shape[1])
         taken = (self.taken + steps[:, None] + 1)[..., None]  # the number of each step
-        scale = np.sqrt((1 - training.beta2**taken) / (1 - training.beta2))
-        rates = training.learning_rate * (1 - training.beta1) / (1 - training.beta1**taken) * scale
-        rates, floors = rates.astype(np.float32), (training.epsilon * scale).astype(np.float32)
+        scale = np.sqrt((1 - BETA2**taken) / (1 - BETA2))
+        rates = LEARNING_RATE * (1 - BETA1) / (1 - BETA1**taken) * scale
+        rates, floors = rates.astype(np.float32), (EPSILON * scale).astype(np.float32)
         starts = np.searchsorted(batches, steps, side="right").tolist()
         views = {start: self._views(start) for start in set(starts)}
         for step, start in enumerate(starts):
             batch = examples.batch(positions[start:, step], lengths[start:, step])
-            self._step(views[start], batch, rates[step, start:], floors[step, start:], training)
+            self._step(views[start], batch, rates[step, start:], floors[step, start:])
         self.taken = self.taken + batches
 
     def _views(self, start: int) -> list[SingleArray]:
@@ -290,9 +280,7 @@ class _Stack:
         views = [array[start:].reshape(by_seed) for array in (self.weights, self.gradient)]
         return views + [array[start:].reshape(sets, -1) for array in arrays]
 
-    def _step(
-        self, views: list[SingleArray], batch: _Batch, rate: SingleArray, floor: SingleArray, training: ProbeTraining
-    ) -> None:
+    def _step(self, views: list[SingleArray], batch: _Batch, rate: SingleArray, floor: SingleArray) -> None:
         """Take one AdamW step of the probes that have a batch left in the epoch, whose arrays are :meth:`_views`.
 
         ``rate`` and ``floor``, (sets, 1), depend on the number of steps that a probe has taken. With the moments scaled
@@ -306,16 +294,16 @@ class _Stack:
         _to_residuals(by_labelling, target)
         by_labelling *= share
         np.matmul(logits, x, gradient_by_seed)
-        mean *= np.float32(training.beta1)
+        mean *= np.float32(BETA1)
         mean += gradient
-        square *= np.float32(training.beta2)
+        square *= np.float32(BETA2)
         gradient *= gradient
         square += gradient
         np.sqrt(square, change)
         change += floor
         np.divide(mean, change, change)
         change *= rate
-        weights *= np.float32(1 - training.learning_rate * training.weight_decay)
+        weights *= np.float32(1 - LEARNING_RATE * WEIGHT_DECAY)
         weights -= change
 
 
@@ -417,7 +405,6 @@ def online_code(
     seeds: int = 5,
     seed: int = 0,
     mixed_units: bool = False,
-    training: ProbeTraining | None = None,
 ) -> OnlineCode:
     """Return the length of the online code of the labels, given the features.
 
@@ -435,7 +422,6 @@ def online_code(
         seed: the first seed; the others follow it.
         mixed_units: add nats to the bits of the first portion, as the reference code does; neutral is then not 1 (1.43,
             K = 2).
-        training: the training of a probe; None: the defaults of :class:`ProbeTraining`.
 
     Returns:
         Code lengths, compression and accuracy by seed.
@@ -456,7 +442,7 @@ def online_code(
     parts = []
     for first in range(seed, seed + seeds, at_once):
         order = np.stack([coding_order(len(y), s, groups) for s in range(first, min(first + at_once, seed + seeds))])
-        nats, right, of_probes = _coded(x, y[None], len(names), order, groups, training)
+        nats, right, of_probes = _coded(x, y[None], len(names), order, groups)
         parts.append((nats[0], of_probes[0], right[0]))
     nats, epochs, accuracy = (np.concatenate(part) for part in zip(*parts, strict=True))
     uniform = np.full((seeds, 1), sizes[0] * np.log2(len(names)))
@@ -563,12 +549,7 @@ def training_sets(order: IntArray, sizes: IntArray, groups: ArrayLike | None = N
 
 
 def _coded(
-    x: SingleArray,
-    y: IntArray,
-    n_labels: int,
-    order: IntArray,
-    groups: ArrayLike | None,
-    training: ProbeTraining | None = None,
+    x: SingleArray, y: IntArray, n_labels: int, order: IntArray, groups: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return the nats of each block, (R, S, blocks), coded by the probe of the previous portion; the accuracy on the
     last, (R, S); and the epochs of the probes, (R, S, P).
@@ -577,7 +558,7 @@ def _coded(
     """
     sizes, nats = portion_sizes(len(x)), []
     trained_on, held_out = training_sets(order, sizes[:-1], groups)
-    weights, epochs = train_probes(x, y, n_labels, order, trained_on, held_out, training)
+    weights, epochs = train_probes(x, y, n_labels, order, trained_on, held_out)
     for p, (start, end) in enumerate(pairwise(sizes)):
         rows = order[:, start:end]
         logits = x[rows] @ weights[:, :, p].swapaxes(2, 3)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics import linear_probe
 from pytest_genderbias.statistics.linear_probe import (
-    ProbeTraining,
     coding_order,
     compression,
     cross_entropy,
@@ -37,7 +37,7 @@ def overlapping(n, width, n_labels, apart=4.0, seed=0):
 # One probe at a time, in torch
 
 
-def torch_probe(x, y, n_labels, rows, held, how):
+def torch_probe(x, y, n_labels, rows, held):
     """Train torch.nn.Linear with torch.optim.AdamW on some rows, in batches of 16 of a new order each epoch.
 
     Returns the best epoch's weights with their bias, and that epoch.
@@ -48,24 +48,23 @@ def torch_probe(x, y, n_labels, rows, held, how):
     optimizer = torch.optim.AdamW(probe.parameters(), lr=1e-3)
     inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
     best, best_epoch, least = None, 0, np.inf
-    for epoch in range(how.epochs + 1):
+    for epoch in range(linear_probe.EPOCHS + 1):
         for batch in torch.from_numpy(rows[epoch_order(len(rows), epoch)]).split(16) if epoch else ():
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(probe(inputs[batch]), labels[batch]).backward()
             optimizer.step()
         with torch.no_grad():
             loss = float(torch.nn.functional.cross_entropy(probe(inputs[held]), labels[held], reduction="sum"))
-        if loss <= least - how.tolerance:
+        if loss <= least - linear_probe.TOLERANCE:
             best = np.c_[probe.weight.detach().numpy(), probe.bias.detach().numpy()].copy()
             least, best_epoch = loss, epoch
-        elif epoch - best_epoch == how.patience:
+        elif epoch - best_epoch == linear_probe.PATIENCE:
             break
     return best, best_epoch
 
 
-def torch_code(x, y, n_labels, seed, groups=None, how=None):
+def torch_code(x, y, n_labels, seed, groups=None):
     """Return bits by portion and the epochs kept, with a loop over probes."""
-    how = how or ProbeTraining()
     sizes, order = portion_sizes(len(y)), coding_order(len(y), seed, groups)
     bits, epochs = [sizes[0] * np.log2(n_labels)], []
     for p in range(10):
@@ -73,7 +72,7 @@ def torch_code(x, y, n_labels, seed, groups=None, how=None):
         rows, held = order[:trained_on], order[trained_on : sizes[p]]
         if groups is not None and (groups[held] != groups[rows[-1]]).any():
             held = held[groups[held] != groups[rows[-1]]]
-        weights, epoch = torch_probe(x, y, n_labels, rows, held, how)
+        weights, epoch = torch_probe(x, y, n_labels, rows, held)
         rows = order[sizes[p] : sizes[p + 1]]
         log_p = special.log_softmax(np.c_[x[rows], np.ones(len(rows))] @ weights.T, axis=1)
         bits.append(-log_p[np.arange(len(rows)), y[rows]].sum() / np.log(2))
@@ -82,13 +81,14 @@ def torch_code(x, y, n_labels, seed, groups=None, how=None):
 
 
 @pytest.mark.parametrize(("n_labels", "grouped"), [(2, False), (3, False), (2, True)])
-def test_the_code_against_torch(n_labels, grouped):
+def test_the_code_against_torch(n_labels, grouped, monkeypatch):
     x, y = overlapping(200, 12, n_labels)
     groups = np.arange(200) // 9 if grouped else None
-    how = ProbeTraining(epochs=12, patience=3)
-    code = online_code(x, y, groups=groups, seeds=2, seed=3, training=how)
+    monkeypatch.setattr(linear_probe, "EPOCHS", 12)
+    monkeypatch.setattr(linear_probe, "PATIENCE", 3)
+    code = online_code(x, y, groups=groups, seeds=2, seed=3)
     for s in range(2):
-        bits, epochs = torch_code(x, y, n_labels, 3 + s, groups, how)
+        bits, epochs = torch_code(x, y, n_labels, 3 + s, groups)
         np.testing.assert_array_equal(code.epochs[s], epochs)
         # Most agree to 1e-7. Where a first batch is balanced, though, the bias has a gradient of zero but for rounding,
         # and Adam divides it by itself: hundredths of a bit.
@@ -97,14 +97,15 @@ def test_the_code_against_torch(n_labels, grouped):
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 5])
-def test_the_weights_against_torch(n_labels):
+def test_the_weights_against_torch(n_labels, monkeypatch):
     """Every set keeps its last epoch: after 3 epochs of 7 and of 17 batches the weights are torch's."""
     x, y = overlapping(300, 30, n_labels)
-    how = ProbeTraining(epochs=3, tolerance=-np.inf)
+    monkeypatch.setattr(linear_probe, "EPOCHS", 3)
+    monkeypatch.setattr(linear_probe, "TOLERANCE", -np.inf)
     held = np.arange(250, 300)[None], np.ones((1, 50), dtype=bool)
-    weights, epochs = train_probes(with_bias(x), y[None], n_labels, np.arange(300)[None], [100, 250], [held, held], how)
+    weights, epochs = train_probes(with_bias(x), y[None], n_labels, np.arange(300)[None], [100, 250], [held, held])
     for p, size in enumerate((100, 250)):
-        expected, epoch = torch_probe(x, y, n_labels, np.arange(size), np.arange(250, 300), how)
+        expected, epoch = torch_probe(x, y, n_labels, np.arange(size), np.arange(250, 300))
         found = weights[0, 0, p]
         assert epochs[0, 0, p] == epoch == 3
         np.testing.assert_allclose(np.vstack([-found, found]) if n_labels == 2 else found, expected, atol=2e-6)
@@ -259,15 +260,16 @@ def test_each_epoch_has_other_batches():
     assert not batches[0] & batches[1] and not batches[1] & batches[2]
 
 
-def test_no_batch_is_cut_at_the_end_of_an_earlier_portion():
+def test_no_batch_is_cut_at_the_end_of_an_earlier_portion(monkeypatch):
     """40 examples in batches of 16 make three steps an epoch, also where 20 of them are a training set of their own.
 
     The first step of AdamW moves each weight with a gradient by the learning rate, and each later one by no more.
     """
     x, y = np.ones((48, 1), dtype=np.float32), np.ones(48, dtype=np.int64)
-    how = ProbeTraining(epochs=1, tolerance=-np.inf, weight_decay=0.0)
+    for name, value in (("EPOCHS", 1), ("TOLERANCE", -np.inf), ("WEIGHT_DECAY", 0.0)):
+        monkeypatch.setattr(linear_probe, name, value)
     held = np.arange(40, 48)[None], np.ones((1, 8), dtype=bool)
-    weights, _ = train_probes(x, y[None], 2, np.arange(48)[None], [20, 40], [held, held], how)
+    weights, _ = train_probes(x, y[None], 2, np.arange(48)[None], [20, 40], [held, held])
     assert weights[0, 0, :, 0, 0] == pytest.approx([2e-3, 3e-3], rel=1e-3)
 
 
