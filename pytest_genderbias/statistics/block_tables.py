@@ -200,14 +200,13 @@ def _gap_layout(columns: tuple[str, ...]) -> tuple[tuple[str, ...], IntArray]:
 
 
 def cell_columns(
-    classes: Labels, group: IntArray, gold: IntArray, predicted: IntArray, outputs: Labels | None = None
+    classes: Labels, group: IntArray, gold: IntArray, predicted: IntArray, outputs: Labels
 ) -> tuple[str, ...]:
-    """Return the names of cells, given by their codes, for :func:`distance_of_columns`; ``outputs`` names predictions
-    that are no codes of classes.
+    """Return the names of cells, given by their codes, for :func:`distance_of_columns`; ``outputs`` names the
+    predictions.
     """
-    said = classes if outputs is None else outputs
     return tuple(
-        _BETWEEN.join((str(g), str(classes[y]), str(said[r])))
+        _BETWEEN.join((str(g), str(classes[y]), str(outputs[r])))
         for g, y, r in zip(group.tolist(), gold.tolist(), predicted.tolist(), strict=True)
     )
 
@@ -233,7 +232,8 @@ def predictions_of_columns(totals: FloatArray, parameters: Parameters, columns: 
     """Return the number of predictions by group and class: shape (..., K) to (..., 2 C); arguments as
     :func:`distance_of_columns`.
 
-    >>> columns = cell_columns(np.array(["a", "b"]), np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 0, 1]))
+    >>> names = np.array(["a", "b"])
+    >>> columns = cell_columns(names, np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 0, 1]), names)
     >>> about = {"measure": "sufficiency", "figure": "sum", "classes": ["a", "b"]}
     >>> predictions_of_columns(np.array([4.0, 1.0, 3.0]), about, columns).tolist()
     [5.0, 0.0, 0.0, 3.0]

@@ -101,15 +101,9 @@ def distance_sums(tables: BlockTables, measure: str, figure: DistanceFigure) -> 
     Raises:
         UndefinedError: there are no persons.
     """
-    labels, block = tables.by_block()
-    shape = (2, len(tables.classes), len(tables.classes))
-    cells, column = np.unique(np.ravel_multi_index(tuple(tables.cells[1:]), shape), return_inverse=True)
-    sums = np.zeros((len(labels), len(cells)))
-    sums[block, column.ravel()] = tables.counts
-    group, gold, predicted = np.unravel_index(cells, shape)
-    columns = cell_columns(tables.classes, group, gold, predicted)
-    about = {"measure": measure, "figure": figure, "classes": tables.classes.tolist()}
-    return ItemSums(labels, sums, "distance_of_columns", PERSON_BLOCKS, about, columns)
+    labels, _ = tables.by_block()
+    classes = tables.classes
+    return cell_distance_sums(labels, tables.dense(), classes, classes, measure, figure, PERSON_BLOCKS)
 
 
 def probability_distance_sums(
@@ -141,29 +135,24 @@ def probability_distance_sums(
 
 
 def cell_distance_sums(
-    labels: Labels,
-    tables: FloatArray,
-    classes: Labels,
-    unresolved: str,
-    measure: str,
-    figure: DistanceFigure,
-    over: str,
+    labels: Labels, tables: ArrayLike, classes: Labels, outputs: Labels, measure: str, figure: DistanceFigure, over: str
 ) -> ItemSums:
     """Return the sums of a figure of distances: the cells that any unit has; not smooth, as :func:`distance_sums`.
 
     Args:
         labels: names of the units, shape (n,).
-        tables: of each unit, by group, class and answer, shape (n, 2, K, K + 1); the last answer is no class.
+        tables: of each unit, by group, class and output, shape (n, 2, K, R).
         classes: names of the classes, shape (K,).
-        unresolved: name of the last answer.
+        outputs: names of the outputs, shape (R,); some may be no classes.
         measure: which distance.
         figure: the sum of all distances, or of the differences between groups.
         over: what a unit is, in the plural.
     """
-    group, gold, answer = np.nonzero(tables.any(axis=0))
-    columns = cell_columns(classes, group, gold, answer, np.asarray([*classes.tolist(), unresolved]))
+    table = np.asarray(tables, dtype=np.float64)
+    group, gold, output = np.nonzero(table.any(axis=0))
+    columns = cell_columns(classes, group, gold, output, outputs)
     about = {"measure": measure, "figure": figure, "classes": classes.tolist()}
-    return ItemSums(labels, tables[:, group, gold, answer], "distance_of_columns", over, about, columns)
+    return ItemSums(labels, table[:, group, gold, output], "distance_of_columns", over, about, columns)
 
 
 def accuracy_sums(tables: BlockTables) -> ItemSums:

@@ -147,7 +147,8 @@ def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
         tables = _by_pair(_sentence_tables(codes, weights, len(names)))
         if _drops(options, measure):
             tables[..., -1] = 0.0
-        return count_sums.cell_distance_sums(pairs, tables, names, _UNRESOLVED, measure, figure, PAIRS)
+        outputs = np.asarray([*names.tolist(), _UNRESOLVED])
+        return count_sums.cell_distance_sums(pairs, tables, names, outputs, measure, figure, PAIRS)
 
     return sums
 
