@@ -56,11 +56,6 @@ class ImpactRatios:
         """The share of each group in the persons whose group is known, 0 to 1, shape (G,)."""
         return np.asarray(self.persons / self.persons.sum(), dtype=np.float64)
 
-    @property
-    def small(self) -> tuple[tuple[str, ...], ...]:
-        """The groups that are left out of the ratios, since they are too small a share of all persons."""
-        return tuple(group for group, ratio in zip(self.groups, self.ratios, strict=True) if np.isnan(ratio))
-
 
 def impact_ratios(
     selected: ArrayLike, *categories: Sequence[str], least_share: float = LEAST_SHARE, level: float = 0.95

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from pytest_genderbias.statistics.inference.intervals import in_blocks
+
 _BLOCK = 4_000_000  #: Signs in memory at a time.
 
 
@@ -45,9 +47,7 @@ def signed_bias(bias: ArrayLike) -> float:
     return float(np.mean(np.asarray(bias, dtype=np.float64)))
 
 
-def exchanged(
-    differences: ArrayLike, of: ArrayLike, n: int, repeats: int, seed: int, block: int = _BLOCK
-) -> NDArray[np.float64]:
+def exchanged(differences: ArrayLike, of: ArrayLike, n: int, repeats: int, seed: int) -> NDArray[np.float64]:
     """Sum differences by unit after random sign changes: the null distribution of a model that does not distinguish the
     groups.
 
@@ -60,7 +60,6 @@ def exchanged(
         n: number of units.
         repeats: number of draws R.
         seed: seed of the draws.
-        block: signs in memory at a time.
 
     Returns:
         Sums, shape (R, n) or (R, n, K).
@@ -77,11 +76,9 @@ def exchanged(
     flat = np.arange(columns) + item[:, None] * columns
     rows = np.repeat(np.arange(m), columns)
     weights = sparse.csr_array((table.ravel(), (flat.ravel(), rows)), shape=(n * columns, m))
-    rng, size = np.random.default_rng(seed), max(1, block // max(1, m))
-    sums = np.zeros((repeats, n * columns))
-    for start in range(0, repeats, size):
-        signs = rng.integers(0, 2, (min(size, repeats - start), m), dtype=np.int8) * 2 - 1
-        sums[start : start + size] = (weights @ signs.T.astype(np.float64)).T
+    rng = np.random.default_rng(seed)
+    signs = (rng.integers(0, 2, (size, m), dtype=np.int8) * 2 - 1 for size in in_blocks(repeats, m, _BLOCK))
+    sums = np.concatenate([(weights @ block.T.astype(np.float64)).T for block in signs])
     return sums.reshape(repeats, n, *rest)
 
 

@@ -8,6 +8,7 @@ import pytest
 from support.answered_suites import CASES, Answered, NoisyCoreference, answered, make_case, winobias, winogender
 
 from pytest_genderbias import load_suite
+from pytest_genderbias.statistics import score_bias
 from pytest_genderbias.statistics.contingency import relabellings
 from pytest_genderbias.statistics.coreference_scores import exchanged_f1_gaps, f1_gap
 from pytest_genderbias.statistics.score_bias import exchanged, exchanged_biases
@@ -179,13 +180,14 @@ def test_shuffled_persons_are_those_of_the_summary(case):
     assert np.array_equal(blocks, relabellings(groups, 8, 5))
 
 
-def test_blocks_of_exchanges_change_nothing():
+def test_blocks_of_exchanges_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     table, of = rng.normal(size=(16, 2)), rng.integers(3, size=16)
     together = exchanged(table, of, 3, 20, seed=1)
     assert together.shape == (20, 3, 2)
-    assert exchanged(table, of, 3, 20, seed=1, block=16 * 4) == pytest.approx(together)
     assert exchanged(table[:, 0], of, 3, 20, seed=1) == pytest.approx(together[:, :, 0])
+    monkeypatch.setattr(score_bias, "_BLOCK", 16 * 4)
+    assert exchanged(table, of, 3, 20, seed=1) == pytest.approx(together)
     assert (np.abs(together) <= np.abs(table).sum(axis=0) + 1e-9).all()
 
 
