@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ _DIGEST = re.compile(r"[0-9a-f]{16,}")  #: of which the beginning is shown
 MOST_MOVED = 0.05
 
 
-def different(measurement: Measurement, statistic: str, before: Mapping[str, object]) -> list[str]:
+def different(measurement: Measurement, statistic: str, before: Mapping[str, Any]) -> list[str]:
     """Return in words what keeps a measurement from being compared with one that has the signature ``before``.
 
     Each text ends in the two values, ``... stored, ... now``; without a difference the list is empty.
@@ -32,8 +33,8 @@ def different(measurement: Measurement, statistic: str, before: Mapping[str, obj
     now, then = (
         dict(
             signature,
-            data=_data_of(signature.get("data"), statistic, measurement),
-            settings=comparable_settings(signature.get("settings")),
+            data=_data_of(signature["data"], statistic, measurement),
+            settings=comparable_settings(signature["settings"]),
         )
         for signature in (measurement.signature, before)
     )
@@ -44,14 +45,12 @@ def different(measurement: Measurement, statistic: str, before: Mapping[str, obj
     ]
 
 
-def comparable_settings(settings: object) -> object:
+def comparable_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Return settings without the number of restarts, which may differ between two measurements that are compared.
 
     >>> comparable_settings({"seed": 0, "restarts": 3})
     {'seed': 0}
     """
-    if not isinstance(settings, Mapping):
-        return settings
     return {name: value for name, value in settings.items() if name != "restarts"}
 
 
@@ -76,12 +75,11 @@ def _changed(then: object, now: object, absent: str | None) -> list[tuple[str, o
     ]
 
 
-def _data_of(data: object, statistic: str, measurement: Measurement) -> dict[str, object]:
+def _data_of(data: Mapping[str, object], statistic: str, measurement: Measurement) -> dict[str, object]:
     """Return the data of a statistic: data that bear the name of another statistic (accuracy, perplexity) belong to
     that one.
     """
-    entries = data if isinstance(data, Mapping) else {}
-    return {name: value for name, value in entries.items() if name == statistic or name not in measurement.statistics}
+    return {name: value for name, value in data.items() if name == statistic or name not in measurement.statistics}
 
 
 def _short(value: object) -> str:

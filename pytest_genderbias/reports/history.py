@@ -461,7 +461,7 @@ def _options(measurement: Measurement) -> str:
 
 
 def _comparable(measurement: Measurement) -> str:
-    signature = {key: measurement.signature.get(key) for key in MUST_AGREE}
+    signature = {key: measurement.signature[key] for key in MUST_AGREE}
     signature["settings"] = comparable_settings(signature["settings"])
     return hashlib.sha256(_json(signature).encode()).hexdigest()[:16]
 
