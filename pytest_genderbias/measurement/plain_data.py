@@ -246,7 +246,7 @@ def _read_npy(content: bytes, where: str) -> NDArray[np.generic]:
     stream = io.BytesIO(content)
     try:
         read_header = _MAGIC[np.lib.format.read_magic(stream)]
-        shape, fortran, dtype = read_header(stream)
+        shape, _, dtype = read_header(stream)
     except _DAMAGED as error:
         raise DataFileError(
             f"{where}: expected the header of an array, got a damaged one: {_describe(error)}"
@@ -262,10 +262,7 @@ def _read_npy(content: bytes, where: str) -> NDArray[np.generic]:
             f"{where}: expected an array of shape {shape!s:.80} and type {dtype.name}, got {len(content) - start:,}"
             " bytes"
         )
-    if not dtype.itemsize:
-        return np.zeros(shape, dtype)
-    values = np.frombuffer(content, dtype, count, start)
-    return values.reshape(shape, order="F" if fortran else "C").copy(order="K")
+    return np.asarray(np.lib.format.read_array(io.BytesIO(content)))
 
 
 def _describe(error: Exception) -> str:

@@ -155,10 +155,8 @@ def merge_templates(cells: FloatArray, groups: Groups) -> FloatArray:
     >>> merge_templates(np.array([[1.0, -2.0, 1.0]]), np.array([0, 1, 0])).round(3).tolist()
     [[1.333, -1.333]]
     """
-    n_groups = int(groups.max()) + 1
-    merged = np.zeros((len(cells), n_groups))
-    np.add.at(merged.T, groups, cells.T)
-    return merged * n_groups / len(groups)
+    merged = add_rows(cells.T, groups).T
+    return np.asarray(merged * merged.shape[1] / len(groups), dtype=np.float64)
 
 
 def with_fixed(sums: ItemSums) -> str:
