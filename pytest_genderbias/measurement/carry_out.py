@@ -370,17 +370,14 @@ def _level_of_caller() -> int:
     return level
 
 
+@cache  # reading the metadata of packages takes as long as a small measurement
 def versions() -> dict[str, str]:
     """Return the versions that a score can depend on."""
-    return {"scoring": str(SCORING_VERSION), "python": platform.python_version(), **_installed()}
-
-
-@cache
-def _installed() -> Mapping[str, str]:
-    """Return the versions of packages; reading their metadata takes as long as a small measurement."""
     from importlib.metadata import version
 
-    return {package: version(package) for package in ("torch", "transformers", "tokenizers", "numpy", "scipy")}
+    packages = ("torch", "transformers", "tokenizers", "numpy", "scipy")
+    installed = {package: version(package) for package in packages}
+    return {"scoring": str(SCORING_VERSION), "python": platform.python_version(), **installed}
 
 
 class LabelWarning(BiasWarning):

@@ -135,7 +135,7 @@ def _sums_by_restart(measurements: Sequence[Measurement]) -> SumsByStatistic:
     """
     entries: dict[str, Entry] = dict.fromkeys(measurements[0].values, _NO_SUMS)
     for k, measurement in enumerate(measurements):
-        made = measurement.sums.entries()
+        made = measurement.sums.entries
         entries.update({name_in_restart(k, name): partial(_smooth_sums, entry) for name, entry in made.items()})
     return SumsByStatistic(entries)
 

@@ -394,7 +394,8 @@ class SumsByStatistic(Mapping[str, ItemSums]):
     """
 
     def __init__(self, entries: Mapping[str, Entry]) -> None:
-        self._entries = dict(entries)
+        #: What the sums were made of: sums, functions that compute them, and reasons, by statistic.
+        self.entries = dict(entries)
 
     def __getitem__(self, statistic: str) -> ItemSums:
         """Return the sums of a statistic.
@@ -402,7 +403,7 @@ class SumsByStatistic(Mapping[str, ItemSums]):
         Raises:
             UndefinedError: there are none.
         """
-        entry = self._entries.get(statistic, f"no sums of {statistic} are known")
+        entry = self.entries.get(statistic, f"no sums of {statistic} are known")
         if isinstance(entry, str):
             raise UndefinedError(entry)
         return entry if isinstance(entry, ItemSums) else entry()
@@ -416,7 +417,7 @@ class SumsByStatistic(Mapping[str, ItemSums]):
 
     def __iter__(self) -> Iterator[str]:
         """Yield the statistics that have sums."""
-        return (statistic for statistic in self._entries if statistic in self)
+        return (statistic for statistic in self.entries if statistic in self)
 
     def __len__(self) -> int:
         """Return the number of statistics that have sums."""
@@ -426,16 +427,12 @@ class SumsByStatistic(Mapping[str, ItemSums]):
         """Return whether a statistic has sums."""
         return isinstance(self.known(str(statistic)), ItemSums)
 
-    def entries(self) -> dict[str, Entry]:
-        """Return what the sums were made of: sums, functions that compute them, and reasons, by statistic."""
-        return dict(self._entries)
-
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return everything as arrays of numbers and texts, which need no pickle; equal arrays are stored once."""
         arrays: dict[str, NDArray[np.generic]] = {}
         names: _Names = {}
         index: dict[str, object] = {}
-        for statistic in self._entries:
+        for statistic in self.entries:
             sums = self.known(statistic)
             index[statistic] = {"reason": sums} if isinstance(sums, str) else _add_item_sums(sums, arrays, names)
         return {_INDEX: np.asarray(json.dumps({"schema": _SCHEMA, "statistics": index})), **arrays}
