@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.statistics.gap_rms import signed_root
-from pytest_genderbias.statistics.inference.intervals import FloatArray, t_quantile
+from pytest_genderbias.statistics.inference.intervals import FloatArray, bisected, t_quantile
 from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_restarts, next_restart
 from pytest_genderbias.statistics.inference.paired import Distance
 
 POWER = 0.8  #: the share of releases with a worsening that turn a gate red which sees it
-_BISECTIONS = 40  #: to less than a thousand millionth of the reach
 _DOUBLINGS = 200  #: of a reach, until something is red
 _NODES = (np.arange(64) + 0.5) / 64  #: probabilities at which a distribution is taken
 
@@ -181,7 +180,4 @@ def _smallest(holds: Callable[[float], bool], scale: float) -> float:
         low, high = high, 2 * high
     else:
         return np.inf
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return bisected(holds, low, high)

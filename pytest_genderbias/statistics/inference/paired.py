@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.gap_rms import METHOD, gap_change_bounds
-from pytest_genderbias.statistics.inference.intervals import Bounds, in_blocks, t_quantile
+from pytest_genderbias.statistics.inference.intervals import Bounds, bisected, in_blocks, t_quantile
 from pytest_genderbias.statistics.inference.item_bounds import (
     SKEWED,
     TIED,
@@ -50,7 +50,6 @@ _EXCHANGES_OF_MANY = 999  #: of sums with more figures than ``_MANY``, where mor
 _MANY = 100_000
 _SEED = 1999  #: the bounds of a comparison are always the same
 _BLOCK = 2_000_000  #: figures held at a time
-_BISECTIONS = 40  #: of a p value, to less than 1e-12
 
 _SAME = "the same in every item"
 _WIDENED = "widened by what retraining gives"
@@ -168,13 +167,12 @@ def _p_with_retraining(excess: float, reaches: tuple[float, float], spread: floa
     if excess < 0:
         return 1 - _p_with_retraining(-excess, reaches[::-1], spread, level)
     of_items = reaches[0] / t_quantile(level, np.inf)
-    low, high = 0.0, 0.5
-    for _ in range(_BISECTIONS):
-        p = (low + high) / 2
+
+    def is_worse(p: float) -> bool:
         z = t_quantile(1 - p, np.inf)
-        reach = np.hypot(of_items * z, z * spread)
-        low, high = (low, p) if reach < excess else (p, high)
-    return high
+        return bool(np.hypot(of_items * z, z * spread) < excess)
+
+    return bisected(is_worse, 0.0, 0.5)
 
 
 def compare_items(
