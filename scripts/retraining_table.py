@@ -540,7 +540,9 @@ def paired_error(trainings: Sequence[Measurement], statistic: str) -> tuple[floa
         try:
             sides = then.item_sums(statistic), now.item_sums(statistic)
             if sides[0].over in REPETITIONS:  # shuffles, one by one
-                difference = Pair.of(now, statistic, then).difference(level=LEVEL, distance=lambda value: value)
+                difference = Pair.of(now, statistic, then, then.values[statistic]).difference(
+                    level=LEVEL, distance=lambda value: value
+                )
             else:
                 difference = compare_items(*sides, lambda value: value, level=LEVEL, repeats=DRAWS)
         except UndefinedError:

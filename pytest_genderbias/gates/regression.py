@@ -177,18 +177,16 @@ class Pair:
     restarts: tuple[FloatArray, FloatArray] | None = None
 
     @classmethod
-    def of(cls, now: Measurement, statistic: str, then: ItemSource | None, before: float | None = None) -> Pair:
+    def of(cls, now: Measurement, statistic: str, then: ItemSource | None, before: float | None) -> Pair:
         """Gather the sums once: those of a large suite are computed on each access.
 
-        ``before`` is the value of ``then``, which is one checkpoint; by default it is that of its sums.
+        ``before`` is the value of ``then``, where that is one checkpoint; ``None`` if it has none.
         """
         values = [None if side is None else restarts_of(side.items, statistic) for side in (then, now)]
         sums = [None if side is None else side.sums.known(statistic) for side in (then, now)]
         alone = cls(now, statistic, then, sums[0], sums[1])
         if all(by_seed is None for by_seed in values):
             return alone
-        if before is None and isinstance(alone.then, ItemSums):
-            before = alone.then.total
         one_each = before, now.values[statistic]
         known = [value if by_seed is None else by_seed for by_seed, value in zip(values, one_each, strict=True)]
         if any(value is None for value in known):
@@ -655,9 +653,10 @@ def _difference_from(reference: Reference, pair: Pair, margin: float) -> Differe
 
 def _of_other(measurement: Measurement, reference: Reference, statistic: str) -> Difference:
     """Return the worsening of another statistic of the same measurement; errors as :meth:`Pair.difference`."""
-    if reference.items is None:
+    items = reference.items
+    if items is None:
         raise UndefinedError(reference.lost or "its items are not stored")
-    return Pair.of(measurement, statistic, reference.items).difference()
+    return Pair.of(measurement, statistic, items, items.values.get(statistic)).difference()
 
 
 def _decided_by_values(
