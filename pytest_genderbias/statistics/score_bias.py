@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from pytest_genderbias.statistics.inference.intervals import in_blocks
-
 _BLOCK = 4_000_000  #: Signs in memory at a time.
 
 
@@ -76,9 +74,11 @@ def exchanged(differences: ArrayLike, of: ArrayLike, n: int, repeats: int, seed:
     flat = np.arange(columns) + item[:, None] * columns
     rows = np.repeat(np.arange(m), columns)
     weights = sparse.csr_array((table.ravel(), (flat.ravel(), rows)), shape=(n * columns, m))
-    rng = np.random.default_rng(seed)
-    signs = (rng.integers(0, 2, (size, m), dtype=np.int8) * 2 - 1 for size in in_blocks(repeats, m, _BLOCK))
-    sums = np.concatenate([(weights @ block.T.astype(np.float64)).T for block in signs])
+    rng, size = np.random.default_rng(seed), max(1, _BLOCK // max(1, m))
+    sums = np.zeros((repeats, n * columns))
+    for start in range(0, repeats, size):
+        signs = rng.integers(0, 2, (min(size, repeats - start), m), dtype=np.int8) * 2 - 1
+        sums[start : start + size] = (weights @ signs.T.astype(np.float64)).T
     return sums.reshape(repeats, n, *rest)
 
 
