@@ -156,7 +156,8 @@ def merge_templates(cells: FloatArray, groups: Groups) -> FloatArray:
     [[1.333, -1.333]]
     """
     merged = add_rows(cells.T, groups).T
-    return np.asarray(merged * merged.shape[1] / len(groups), dtype=np.float64)
+    rows = np.ascontiguousarray(merged, dtype=np.float64)  # the order in memory is that in which sums round
+    return np.asarray(rows * merged.shape[1] / len(groups), dtype=np.float64)
 
 
 def with_fixed(sums: ItemSums) -> str:
