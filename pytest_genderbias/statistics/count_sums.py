@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -103,7 +105,8 @@ def distance_sums(tables: BlockTables, measure: str, figure: DistanceFigure) -> 
     """
     labels, _ = tables.by_block()
     classes = tables.classes
-    return cell_distance_sums(labels, tables.dense(), classes, classes, measure, figure, PERSON_BLOCKS)
+    sums = cell_distance_sums(labels, tables.dense(), classes, classes, measure, figure, PERSON_BLOCKS)
+    return replace(sums, sums=np.ascontiguousarray(sums.sums))  # as item files have them, whose digests count bytes
 
 
 def probability_distance_sums(
