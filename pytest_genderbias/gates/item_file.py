@@ -25,6 +25,17 @@ from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.suites.summary import Examples, example_arrays, read_examples
 
 MOST_ITEM_BYTES = 512 * 1024
+#: What sums, parameters of combiners and raw items of another form raise in the arithmetic of a statistic.
+_OF_ANOTHER_FORM = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _RAW = ("id", "seed")  #: raw arrays that are stored beside the sums, as are the values of restarts
 
 
@@ -142,7 +153,7 @@ def _value_by_items(stored: StoredItems, statistic: str, restarts: int) -> float
         return float(by_restart.mean())
     except UndefinedError:
         return None
-    except Exception as error:  # whatever the arithmetic of a statistic raises
+    except _OF_ANOTHER_FORM as error:
         raise InconsistentEntryError(
             f"{statistic}: expected the sums of its items, got another form: {error!r:.100}"
         ) from None

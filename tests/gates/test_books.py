@@ -189,6 +189,19 @@ def zeroed() -> bytes:
     )
 
 
+@pytest.mark.parametrize("error", [ImportError, OSError, pytest.exit.Exception])
+def test_what_is_not_of_the_items_is_no_contradiction(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken library, a full disk or an interruption says nothing of a baseline, which a message would replace."""
+
+    def fail(sums: ItemSums) -> float:
+        raise error("of the machine")
+
+    monkeypatch.setattr(ItemSums, "total", property(fail))
+    with pytest.raises(error, match="of the machine") as caught:
+        item_file.load_checked(zeroed(), {}, {"share": 0.25}, 0, "items")
+    assert type(caught.value) is error
+
+
 @pytest.mark.parametrize("shift", [0.0, -0.05])
 def test_items_that_do_not_give_the_stored_value_are_an_error_and_no_verdict(tmp_path: Path, shift: float) -> None:
     book = stored_book(tmp_path)
