@@ -144,8 +144,10 @@ def compare_restarts(
         The worsening. ``items`` is the number of restarts now, or on the side that has several.
 
     Raises:
-        UndefinedError: neither side has two values (one of them, if they are paired), no restart differs from the
-            others of its side (five or six pairs, where all differ alike), or a value is no finite number.
+        UndefinedError: neither side has two values (one of them, if they are paired), a side has none, no restart
+            differs from the others of its side (five or six pairs, where all differ alike), or a value is no finite
+            number.
+        ValueError: the sides are paired and not equally long.
 
     Example:
         Restarts 1, 2 and 3 have the mean 2 and s = 1. The fourth may lie 2.92 sqrt(4 / 3) = 3.372 above the mean.
@@ -175,12 +177,12 @@ def compare_restarts(
     sides = np.asarray(then, dtype=np.float64), np.asarray(now, dtype=np.float64)
     if not all(np.isfinite(values).all() for values in sides):
         raise UndefinedError("the statistic has no value in one of the restarts")
+    if min(map(len, sides)) < (2 if paired else 1):
+        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
     if not paired:
         return _compare(sides, distance, tolerance, level, prior, root)
     if len(sides[0]) != len(sides[1]):
         raise ValueError("expected as many restarts on either side, in the order of the same seeds")
-    if len(sides[0]) < 2:
-        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
     return _compare_seed_by_seed(sides, distance, tolerance, level)
 
 

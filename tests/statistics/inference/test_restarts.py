@@ -85,6 +85,9 @@ def test_what_says_nothing_of_other_restarts() -> None:
         compare_restarts([1.0], [2.0], same)
     with pytest.raises(UndefinedError, match="no value in one"):
         compare_restarts([1.0, np.nan], [2.0], same)
+    for then, now, paired in (([], [2.0], False), ([1.0, 2.0], [], False), ([], [], False), ([1.0], [1.0, 2.0], True)):
+        with pytest.raises(UndefinedError, match="one restart says nothing of others"):
+            compare_restarts(then, now, same, paired=paired)
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.2, 3))
