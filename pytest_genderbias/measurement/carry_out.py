@@ -137,7 +137,7 @@ def summarised(asked: Asked, settings: ScoreSettings) -> Measurement:
         "sample": {**sample, "stopped": True} if main.stopped else sample,
         "data": {**_digests(plan, answers), **summary.data, **way},
         "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details, **_text_ends(plan, model)},
-        "versions": versions(),
+        "versions": dict(versions()),
     }
     settings_of, arrays = signature["settings"], {**summary.items, **summary.unstored}
     sums = {

@@ -45,6 +45,7 @@ def test_equal_measurements_are_made_once(loads: list) -> None:
     assert loads == ["demo-lm"]
     other = runner.measure("lm-occupation", "demo-lm", {"limit": 48})
     assert other is not first and (first.n, other.n) == (40, 48)
+    assert other.signature["versions"] is not first.signature["versions"], "who changes one changes no other"
     assert runner.measure("lm-occupation", "demo-lm", {"seed": 1}) is not first
     assert runner.measure("lm-occupation", "other=demo-lm").model == "other"
 
