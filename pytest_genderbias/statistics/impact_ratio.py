@@ -30,7 +30,7 @@ class ImpactRatios:
         selected: selected persons of each group, shape (G,).
         persons: persons of each group, shape (G,).
         ratios: impact ratio of each group, 0 to 1, lower is worse, 1 is neutral, shape (G,); NaN for a group that is
-            left out.
+            left out, since it is too small a share of all persons.
         low: lower bounds of the ratios, shape (G,).
         high: upper bounds of the ratios, shape (G,).
         level: the lowest confidence level of each pair of bounds.
