@@ -1,13 +1,10 @@
 """Classifiers of scikit-learn and spaCy as models, with the real libraries."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from pytest_genderbias import from_sklearn, from_spacy, load_model, measure
-from pytest_genderbias.errors import ModelError, NotApplicableError
+from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError
 
 TEXTS = ["She treats patients .", "He rules in court .", "She nurses the ill .", "He judges the case ."] * 5
 JOBS = ["nurse", "judge"] * 10
@@ -66,41 +63,9 @@ def test_classes_that_are_numbers(fitted):
     assert from_sklearn(fitted([JOBS.index(job) for job in JOBS])).role.labels == ("0", "1")
 
 
-def test_the_fingerprint_follows_the_fitted_parameters(fitted):
-    one = from_sklearn(fitted()).fingerprint
-    assert isinstance(one, str)
-    assert from_sklearn(fitted()).fingerprint == one
-    assert from_sklearn(fitted(lowercase=False)).fingerprint != one
-    assert from_sklearn(fitted(JOBS[::-1])).fingerprint != one
-    assert from_sklearn(fitted(), fingerprint=None).fingerprint is None
+def test_scores_are_cached_under_the_fingerprint_that_is_given(fitted):
+    assert from_sklearn(fitted()).fingerprint is None
     assert from_sklearn(fitted(), fingerprint="release-7").fingerprint == "release-7"
-
-
-def test_the_fingerprint_is_the_same_after_scoring_and_in_another_process(fitted, tmp_path):
-    import pickle
-
-    pipeline = fitted()
-    before = from_sklearn(pipeline).fingerprint
-    pipeline.predict_proba(TEXTS)
-    assert from_sklearn(pipeline).fingerprint == before
-    (tmp_path / "pipeline.pickle").write_bytes(pickle.dumps(pipeline))
-    script = (
-        "import pickle, sys\nfrom pytest_genderbias import from_sklearn\n"
-        "print(from_sklearn(pickle.load(open(sys.argv[1], 'rb'))).fingerprint)"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path / "pipeline.pickle")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == before
-
-
-def split_at_spaces(text):
-    """A tokenizer whose code a pickle does not hold."""
-    return text.split()
-
-
-@pytest.mark.parametrize("tokenizer", [split_at_spaces, lambda text: text.split()], ids=["function", "lambda"])
-def test_no_fingerprint_where_code_of_the_user_decides(fitted, tokenizer):
-    model = from_sklearn(fitted(tokenizer=tokenizer, token_pattern=None))
-    assert model.fingerprint is None
 
 
 def test_estimators_without_probabilities_or_not_fitted(fitted):
@@ -132,7 +97,6 @@ def test_a_pipeline_by_module_and_callable(fitted, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     model = load_model("mine=own_pipeline_for_test:make")
     assert (model.name, model.role.kind) == ("mine", "text-classifier")
-    assert model.fingerprint == from_sklearn(fitted()).fingerprint
 
 
 # spaCy
@@ -171,7 +135,7 @@ def test_a_text_categorizer_is_a_text_classifier(categorizer, biographies):
     assert from_spacy(nlp, fingerprint="v1").fingerprint == "v1"
 
 
-def test_a_pipeline_without_a_categorizer_of_exclusive_categories(categorizer):
+def test_a_pipeline_without_a_categorizer_of_exclusive_categories(categorizer, biographies):
     spacy = pytest.importorskip("spacy", reason="needs spaCy")
     with pytest.raises(ModelError, match="has no component 'textcat'; it has none"):
         from_spacy(spacy.blank("en"))
@@ -180,7 +144,7 @@ def test_a_pipeline_without_a_categorizer_of_exclusive_categories(categorizer):
     with pytest.raises(ModelError, match="has the classes none; expected two or more"):
         from_spacy(nlp)
     several = from_spacy(categorizer("textcat_multilabel"), component="textcat_multilabel")
-    with pytest.raises(ModelError, match=r"sum to .* expected 1; train the component 'textcat'"):
-        several.backend.class_probabilities(["Nothing at all ."])
+    with pytest.raises(ScoreError, match=r"class_probabilities of spacy gives probabilities that do not sum to one"):
+        measure("bios", several, texts=str(biographies), cache=None)
     with pytest.raises(ModelError, match=r"English is a spaCy pipeline; write from_spacy\(nlp\)"):
         load_model(nlp)
