@@ -259,7 +259,6 @@ def _parse(spec: str) -> ModelSpec:
         return _with_head(_parse(named[1]), spec, named[2])
     if spec.startswith("text:"):
         path = Path(spec.removeprefix("text:")).expanduser()
-        _refuse_callable(spec)
         if not path.exists():
             raise ModelError(
                 f"no text {path}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a folder of them"
@@ -270,7 +269,6 @@ def _parse(spec: str) -> ModelSpec:
         return replace(first, name=safe_name(Path(spec).name.replace(SEED, "")), spec=spec)
     own = next((engine for engine in ENGINES.values() if engine.prefix and re.match(engine.prefix, spec)), None)
     if own is not None:
-        _refuse_callable(spec)
         parsed: ModelSpec = import_module(f"pytest_genderbias.{own.module}").parse(spec)
         return parsed
     path = Path(spec).expanduser()
@@ -308,21 +306,6 @@ def _parse(spec: str) -> ModelSpec:
         return replace(_parse(ALIASES[hub_id]), name=hub_id, spec=spec, revision=revision)
     _refuse_misspelt(hub_id)
     return ModelSpec(safe_name(hub_id.rpartition("/")[2]), spec, "hub", hub_id, revision=revision)
-
-
-def _refuse_callable(spec: str) -> None:
-    """Refuse ``module:callable`` where the module is called as the prefix of another kind of model, which wins.
-
-    Raises:
-        ModelError: the user has such a module here, and no file, folder or alias is called as the callable.
-    """
-    module, _, name = spec.partition(":")
-    here = next((file for file in (f"{module}.py", f"{module}/__init__.py") if Path(file).is_file()), "")
-    if here and _OBJECT.fullmatch(spec) and name not in ALIASES and not Path(name).exists():
-        raise ModelError(
-            f"no file or folder {brief(name)}, which {module}: asks for; to measure a callable of {here}, rename the"
-            " module"
-        )
 
 
 def hub_parts(text: str) -> tuple[str, str | None] | None:
