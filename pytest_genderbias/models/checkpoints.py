@@ -5,7 +5,6 @@ transformers does not read: modules, pooling and length.
 from __future__ import annotations
 
 import json
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,14 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from pytest_genderbias.errors import BiasWarning, ModelError, installing
+from pytest_genderbias.errors import ModelError, installing
 from pytest_genderbias.models.behaviour import ANY_ROWS, NotComputedError, Probe
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoint_folder import weights_read
 from pytest_genderbias.models.config import (
     PROJECTED_LAYERS,
     QUANTISED,
-    likely_heads,
     name_head,
     promised_positions,
     quantisation_method,
@@ -33,7 +31,7 @@ from pytest_genderbias.models.config import (
 )
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
-from pytest_genderbias.models.plain_tensors import floats_of, number_format, slow_format
+from pytest_genderbias.models.plain_tensors import floats_of, number_format
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, OTHER, Role
 from pytest_genderbias.models.source import (
     READING,
@@ -49,7 +47,6 @@ from pytest_genderbias.models.source import (
     refuse_size,
     settle_outputs,
     uncollected_imports,
-    weight_shapes,
 )
 from pytest_genderbias.models.spec import HEADS, ModelSpec
 from pytest_genderbias.text.printable import brief
@@ -107,11 +104,10 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
             settle_outputs(config, Path(spec.target), spec.name, settings.labels)
             role = role_of_config(config)
         if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
-            heads = likely_heads(config, weight_shapes(Path(spec.target)) if spec.kind == "directory" else ()) or HEADS
             raise ModelError(
                 f"{spec.name} has no head that can be scored: its config names no architectures; name the head after"
-                f" the checkpoint: {spec.name}={spec.spec:.300},head={heads[0]} (or one of {', '.join(heads[1:])}), or"
-                " add architectures to config.json"
+                f" the checkpoint: {spec.name}={spec.spec:.300},head=HEAD, with HEAD"
+                f" one of {', '.join(HEADS)}; or add architectures to config.json"
             )
         return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
 
@@ -170,10 +166,7 @@ def checked_checkpoint(
     with reading_errors(files, "tokenizer"):
         check_parts(network, tokenizer, source.role, name)
         dtype = number_format(network)
-        slow = slow_format(dtype, device)
         tokenizer_print = fingerprint_tokenizer(tokenizer)
-    if slow:
-        warnings.warn(f"{name}: {slow}", BiasWarning, stacklevel=2)
     checkpoint = replace(observed(network, tokenizer, source.role, name, device, sentences), files=files)
     further = dict(sentences.facts)
     if source.spec.revision is not None:  # the commit of a pinned revision on the hub, as its folder in the cache

@@ -5,7 +5,7 @@ and the reader of its quantised weights. The networks of this package are listed
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -28,20 +28,6 @@ from pytest_genderbias.text.printable import brief
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-#: How the names of the weights of heads for words begin, in several architectures.
-_HEADS_OF_LMS = frozenset(
-    (
-        "cls",
-        "lm_head",
-        "predictions",
-        "generator_predictions",
-        "generator_lm_head",
-        "vocab_transform",
-        "decoder",
-        "head",
-        "pred_layer",
-    )
-)
 #: Pre-training classes that carry a masked-LM head (ELECTRA's does not).
 _PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreTraining", "MegatronBertForPreTraining",
                 "ErnieForPreTraining", "BigBirdForPreTraining", "NezhaForPreTraining",
@@ -163,23 +149,6 @@ def class_with_head(config: PreTrainedConfig, head: str) -> str | None:
     :data:`~pytest_genderbias.models.spec.HEADS`; ``None`` if it has none.
     """
     return next(iter(_names(_networks_by_head()[head].get(config.model_type, ()))), None)
-
-
-def likely_heads(config: PreTrainedConfig, weights: Iterable[str]) -> list[str]:
-    """Return the heads that transformers has for a type of network, the likeliest first.
-
-    Args:
-        config: its config.
-        weights: names of the weights of the checkpoint; without any the order is that of the heads.
-    """
-    heads = [head for head, networks_of in _networks_by_head().items() if config.model_type in networks_of]
-    first = {name.partition(".")[0] for name in weights}
-    likely = MASKED_LM if MASKED_LM in heads else CAUSAL_LM
-    if first & {"classifier", "classification_head", "score"}:
-        likely = "classifier"
-    elif first and MASKED_LM in heads and not first & _HEADS_OF_LMS:
-        likely = ENCODER
-    return sorted(heads, key=lambda head: head != likely)
 
 
 def name_head(config: PreTrainedConfig, head: str, name: str) -> None:

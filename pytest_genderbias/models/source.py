@@ -133,7 +133,7 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
     Raises:
         ModelError: neither they nor ``id2label`` do.
     """
-    shapes = weight_shapes(folder)
+    shapes = _weight_shapes(folder)
     heads = [key for key in shapes if key.endswith(_HEAD_WEIGHTS) and key.count(".") <= 2]
     if not heads or len(shapes[heads[0]]) != 2:
         return
@@ -173,7 +173,7 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
         config.label2id = {label: number for number, label in enumerate(named)}
 
 
-def weight_shapes(folder: Path) -> dict[str, list[int]]:
+def _weight_shapes(folder: Path) -> dict[str, list[int]]:
     """Return the shapes of the weights of a checkpoint in safetensors, by name; empty where none can be read."""
     from safetensors import SafetensorError, safe_open
 
