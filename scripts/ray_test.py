@@ -147,17 +147,17 @@ def logging_worker(log: Log) -> type[RayWorker]:
     """Return the class of workers that write a log. Ray sends it to them as it is."""
 
     class LoggingWorker(RayWorker):
-        def load(self, wanted: WantedModel) -> Loaded | Failure:
+        def begin(self, wanted: WantedModel, question: bytes) -> Loaded | Failure:
             before = self._model
-            answer = super().load(wanted)
+            answer = super().begin(wanted, question)
             if self._model is not before:
                 log.write("load")
             return answer
 
-        def score(self, units: IntArray, task: int = 1) -> Any:
+        def score(self, units: IntArray) -> Any:
             log.write("begin", len(units))
             with patch.object(Batches, "run", logging_run):
-                answer = super().score(units, task)
+                answer = super().score(units)
             log.write("end")
             return answer
 

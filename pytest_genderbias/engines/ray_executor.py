@@ -1,9 +1,8 @@
 """``RayExecutor``: score windows in the workers of a Ray cluster, on this machine or on many.
 
-Each worker is an actor of Ray Core with one copy of the model. Actors, and not tasks, since the driver then knows how
-many copies of the model there are, which window ended with a worker, and when a copy is gone: of the two windows that a
-worker has, one was begun and one was not, so that at most one window is repeated for each lost worker. Ray's own
-retries are off.
+Each worker is an actor of Ray Core with one copy of the model, and scores one window at a time. Actors, and not tasks,
+since the driver then knows how many copies of the model there are, which window ended with a worker, and when a copy is
+gone: at most one window is repeated for each lost worker. Ray's own retries are off.
 
 A worker loads the model of the run, checks that it is the same, and scores windows. Only this module and
 ``ray_cluster`` know Ray, and ``ray`` is imported when the first window is scored.
@@ -20,10 +19,9 @@ import re
 import socket
 import time
 import traceback
-from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -49,8 +47,7 @@ from pytest_genderbias.text.printable import counted
 if TYPE_CHECKING:
     from pytest_genderbias.suites.cases import Cases
 
-EACH = 2  #: windows that a worker has: one that it scores, and one that waits, so that it never waits itself
-_CONTROL = "control"  #: calls of this group do not wait for the others
+EACH = 2  #: windows under way for each worker: one that it scores, and one that waits here until it has
 _MOST_FAILED_STARTS = 3  #: workers that may end in a row before one of them scores a window
 _LOOK_EVERY = 0.5  #: seconds between two looks at whether the executor was closed
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -214,18 +211,18 @@ def _of_files(model: Model) -> Model:
 
 @dataclass(eq=False)
 class Worker:
-    """An actor, and the windows that it has, in the order in which it scores them.
+    """An actor.
 
-    ``getting``: its answers to the model and the question, which are awaited. ``ready``: it has both. ``about``: its
-    process and node. ``is_new``: it was started for this task.
+    ``ref``: the answer that is awaited of it: that it has model and question, or the scores of its ``window``.
+    ``ready``: it has model and question. ``about``: its process and node. ``is_new``: it was started for this task.
     """
 
     actor: Any
-    getting: list[Any] = field(default_factory=list)
+    ref: Any = None
+    window: Window | None = None
     ready: bool = False
     is_new: bool = True
     about: Loaded | None = None
-    windows: dict[Any, tuple[Window, IntArray]] = field(default_factory=dict)
 
 
 class Crew:
@@ -237,11 +234,10 @@ class Crew:
 
     def __init__(self, ray: ModuleType, number: int, threads: int, on_gpu: bool, wait: float) -> None:
         self._ray, self._number, self._threads, self.on_gpu, self.wait = ray, number, threads, on_gpu, wait
-        self._actor = ray.remote(concurrency_groups={_CONTROL: 1})(RayWorker).options(
+        self._actor = ray.remote(RayWorker).options(
             num_cpus=threads, num_gpus=1 if on_gpu else 0, max_restarts=0, max_task_retries=0
         )
         self.workers: list[Worker] = []
-        self._task = 0
         self._ended = False
 
     # Pool
@@ -281,15 +277,11 @@ class Crew:
     def collect(self) -> Scored:
         """Wait until a window is scored or lost."""
         waits_since = time.monotonic()
-        while not self._done:
+        while True:
             if any(worker.ready for worker in self.workers):
                 waits_since = time.monotonic()
-            self._check_waiting(waits_since)
-            for worker, ref in self._answers():
-                scored = self._answered(worker, ref)
-                if scored is not None:
-                    return scored
-        return self._done.popleft()
+            if (scored := self._next(waits_since)) is not None:
+                return scored
 
     # The crew
 
@@ -299,10 +291,8 @@ class Crew:
         Raises:
             ExecutorError: no worker could start in time, or the executor was closed.
         """
-        self._task += 1
         self._wanted, self._question = wanted, question
         self._queue: list[tuple[Window, IntArray]] = []
-        self._done: deque[Scored] = deque()
         self._restarts = self._repeated = self._failed_starts = 0
         self._processors: set[str] = set()
         for worker in self.workers:
@@ -312,23 +302,12 @@ class Crew:
             self._start_worker()
         waits_since = time.monotonic()
         while not any(worker.ready for worker in self.workers):
-            self._check_waiting(waits_since)
-            for worker, ref in self._answers():
-                self._answered(worker, ref)
+            self._next(waits_since)
 
     def give_up(self) -> None:
-        """Leave all windows. A worker finishes the window that it scores, whose result is dropped; it leaves out the
-        next one.
-
-        Ray's own ``cancel`` does not keep a call that waits at an actor from being run (2.60), so the worker is told by
-        a thread of its own.
-        """
+        """Leave all windows. A worker finishes the window that it scores, whose result is dropped."""
         for worker in self.workers:
-            if worker.windows:
-                with suppress(self._ray.exceptions.RayError, ValueError):
-                    worker.actor.give_up.options(concurrency_group=_CONTROL).remote(self._task)
-            worker.windows.clear()
-            worker.getting.clear()
+            worker.ref = worker.window = None
 
     def end(self) -> None:
         """End all workers."""
@@ -340,16 +319,14 @@ class Crew:
         self._prepare(self.workers[-1])
 
     def _prepare(self, worker: Worker) -> None:
-        worker.ready = False
-        worker.getting = [worker.actor.load.remote(self._wanted), worker.actor.ask.remote(self._question)]
+        worker.ready, worker.ref = False, worker.actor.begin.remote(self._wanted, self._question)
 
-    def _check_open(self) -> None:
-        if self._ended:
-            raise ExecutorError("the executor was closed while it scored; what is complete is in the cache")
+    def _next(self, waits_since: float) -> Scored | None:
+        """Wait a little for the answer of a worker; return a window that is scored or lost.
 
-    def _check_waiting(self, waits_since: float) -> None:
-        """Raise if the executor was closed, or has waited for its first worker for too long."""
-        self._check_open()
+        Raises:
+            ExecutorError: the executor was closed, or has waited for its first worker for too long.
+        """
         if time.monotonic() - waits_since > self.wait:
             free: dict[str, float] = self._ray.available_resources()
             cpus, gpus = int(free.get("CPU", 0)), int(free.get("GPU", 0))
@@ -361,6 +338,11 @@ class Crew:
                 " another run may hold the rest, as one that pytest-xdist started beside this one: wait for it, ask for"
                 " fewer (bias_workers), or let one process measure (without -n)"
             )
+        awaited = {worker.ref: worker for worker in self.workers if worker.ref is not None}
+        done, _ = self._ray.wait(list(awaited), num_returns=1, timeout=_LOOK_EVERY) if awaited else ([], [])
+        if self._ended:
+            raise ExecutorError("the executor was closed while it scored; what is complete is in the cache")
+        return self._answered(awaited[done[0]]) if done else None
 
     def _lose_all(self) -> None:
         while self.workers:
@@ -371,56 +353,36 @@ class Crew:
         with suppress(self._ray.exceptions.RayError, ValueError):
             self._ray.kill(worker.actor)
 
-    def _answers(self) -> list[tuple[Worker, Any]]:
-        """Wait a little for the answer of a worker, and return it with the worker; none may have come."""
-        awaited = {ref: worker for worker in self.workers for ref in (*worker.getting, *worker.windows)}
-        if not awaited:
-            time.sleep(0.02)
-            return []
-        done, _ = self._ray.wait(list(awaited), num_returns=1, timeout=_LOOK_EVERY)
-        return [(awaited[ref], ref) for ref in done]
-
     def _hand_out(self) -> None:
-        """Give waiting windows to the workers that have the fewest."""
-        while self._queue:
-            free = [worker for worker in self.workers if worker.ready and len(worker.windows) < EACH]
-            if not free:
-                return
-            worker = min(free, key=lambda one: len(one.windows))
-            window, units = self._queue.pop(0)
-            worker.windows[worker.actor.score.remote(units, self._task)] = window, units
+        """Give waiting windows to workers that have none."""
+        for worker in self.workers:
+            if self._queue and worker.ready and worker.window is None:
+                worker.window, units = self._queue.pop(0)
+                worker.ref = worker.actor.score.remote(units)
 
-    def _answered(self, worker: Worker, ref: Any) -> Scored | None:
-        """Take an answer of a worker: a scored window, or nothing if it now has the model, or is lost."""
+    def _answered(self, worker: Worker) -> Scored | None:
+        """Take an answer of a worker: a window that is scored, or lost with it, or nothing if it now has the model."""
+        window, ref = worker.window, worker.ref
+        worker.window = worker.ref = None
         try:
             answer = self._ray.get(ref)
         except self._ray.exceptions.RayError as error:
-            self._replace(worker, error)
-            return None
-        if ref in worker.getting:  # the model or the question; with both the worker can score
-            worker.getting.remove(ref)
-            if isinstance(answer, Failure):
-                raise raised(answer)
-            if isinstance(answer, Loaded):
-                worker.about = answer
-                self._processors.add(answer.processor)
-            if not worker.getting:
-                worker.ready = True
-                self._hand_out()
-            return None
-        window, _ = worker.windows.pop(ref)
-        self._failed_starts = 0
+            return self._replace(worker, window, _reason(error))
+        if window is not None:
+            self._failed_starts = 0
+            self._hand_out()
+            return _scored(worker, window, answer)
+        if isinstance(answer, Failure):
+            raise raised(answer)
+        worker.about, worker.ready = answer, True
+        self._processors.add(answer.processor)
         self._hand_out()
-        return _scored(worker, window, answer)
+        return None
 
-    def _replace(self, worker: Worker, error: Exception) -> None:
-        """Take another worker in the place of a lost one. Of its windows the first was begun and is lost; the others
-        wait again.
-        """
-        self._check_open()
+    def _replace(self, worker: Worker, window: Window | None, reason: str) -> Scored | None:
+        """Take another worker in the place of a lost one, and return its window, which is lost."""
         self.workers.remove(worker)
         self._lose(worker)
-        reason = _reason(error)
         if worker.ready:
             self._failed_starts = 0
         elif worker.is_new:  # others were lost while they waited, as with their machine
@@ -431,27 +393,12 @@ class Crew:
                 f" {reason}; this package has to be installed on every node, and a model that does not fit into memory"
                 " needs fewer workers (bias_workers)"
             )
-        self._take_back(worker, reason)
         self._restarts += 1
         self._start_worker()
-        self._hand_out()
-
-    def _take_back(self, worker: Worker, reason: str) -> None:
-        """Take the windows of a lost worker: those that it had scored, the one that it had begun, and those that it had
-        not.
-        """
-        windows = dict(worker.windows)
-        for ref in worker.windows:
-            try:
-                answer = self._ray.get(ref, timeout=0)
-            except self._ray.exceptions.RayError:
-                break
-            self._done.append(_scored(worker, windows.pop(ref)[0], answer))
-        rest = list(windows.values())
-        if rest:
-            self._repeated += 1
-            self._done.append(Scored(rest[0][0], lost=reason))
-        self._queue = sorted([*rest[1:], *self._queue], key=lambda waiting: waiting[0])
+        if window is None:
+            return None
+        self._repeated += 1
+        return Scored(window, lost=reason)
 
 
 def _scored(worker: Worker, window: Window, answer: Any) -> Scored:
@@ -526,49 +473,34 @@ class RayWorker:
     def __init__(self, threads: int) -> None:
         """Let torch use ``threads`` threads."""
         self._threads = threads
-        self._given_up = 0  # the last task whose windows are no longer wanted
         self._wanted: WantedModel | None = None
         self._model: Model | None = None
         self._cases: Cases | None = None
         self._scorer: Scorer | None = None
 
-    def load(self, wanted: WantedModel) -> Loaded | Failure:
-        """Load a model, unless it is the one in memory, and compare it with that of the run."""
+    def begin(self, wanted: WantedModel, question: bytes) -> Loaded | Failure:
+        """Load a model, unless it is the one in memory, compare it with that of the run, and take a question: pickled
+        cases, query and tokens in a batch.
+        """
         import torch
 
         torch.set_num_threads(self._threads)  # in the thread that scores
+        self._scorer = self._cases = None
         try:
-            if wanted != self._wanted:
-                self._wanted = self._model = self._scorer = self._cases = None
+            if wanted != self._wanted or self._model is None:
+                self._wanted = self._model = None
                 gc.collect()
                 self._model = _load(wanted)
                 self._wanted = wanted
+            # The process of the run made it; Ray sends code to its workers in the same way.
+            self._cases, query, batch_tokens = pickle.loads(question)  # noqa: S301
+            self._scorer = make_scorer(self._cases, query, self._model, batch_tokens)
             return Loaded(os.getpid(), socket.gethostname(), _processor())
         except Exception as error:
             return _failure(error)
 
-    def ask(self, question: bytes) -> Failure | None:
-        """Take a question: pickled cases, query and tokens in a batch."""
-        try:
-            assert self._model is not None
-            self._scorer = None
-            # The process of the run made it; Ray sends code to its workers in the same way.
-            self._cases, query, batch_tokens = pickle.loads(question)  # noqa: S301
-            self._scorer = make_scorer(self._cases, query, self._model, batch_tokens)
-        except Exception as error:
-            return _failure(error)
-        return None
-
-    def give_up(self, task: int) -> None:
-        """Score no further windows of this task. It is called while one is being scored."""
-        self._given_up = task
-
-    def score(self, units: IntArray, task: int = 1) -> tuple[NDArray[np.generic], list[str]] | Failure:
-        """Return the scores of units of the question, and the remarks of the scorer; nothing for a task that is given
-        up.
-        """
-        if task <= self._given_up:
-            return np.zeros(0), []
+    def score(self, units: IntArray) -> tuple[NDArray[np.generic], list[str]] | Failure:
+        """Return the scores of units of the question, and the remarks of the scorer."""
         try:
             assert self._scorer is not None
             assert self._cases is not None

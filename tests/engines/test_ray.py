@@ -305,7 +305,7 @@ def test_a_model_that_is_known_by_its_files_is_loaded_by_the_workers_alone(
 
 
 def test_windows_that_wait_are_not_scored_once_a_gate_is_decided(executor: RayExecutor, modules: Path) -> None:
-    """Each worker has a window that it scores and one that waits; the second is taken back."""
+    """Each worker has a window that it scores and one that waits; the second is not handed out."""
     modules.joinpath("slow_model.py").write_text(
         "import time\nimport numpy as np\n"
         "class Slow:\n"

@@ -21,7 +21,10 @@ from pytest_genderbias.models.objects import wrap
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.scoring.executor import Task, Window
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.suites.query import CoreferenceScores
+from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.query import CoreferenceScores, PseudoLogLikelihood
+
+QUESTION = ray_executor.pickle.dumps((*small_nli(), None))
 
 
 @pytest.mark.parametrize("address", ["local", "127.0.0.1:6379", "head.example.org:1", "[::1]:65535"])
@@ -146,11 +149,7 @@ class FakeRay:
     def cluster_resources(self):
         return self.resources
 
-    def remote(self, *, concurrency_groups):
-        assert concurrency_groups == {"control": 1}
-        return self._factory
-
-    def _factory(self, actor):
+    def remote(self, actor):
         fake = self
 
         class Factory:
@@ -161,11 +160,9 @@ class FakeRay:
             def remote(self, threads):
                 worker, calls = actor(threads), SimpleNamespace()
                 fake.workers.append(worker)
-                for name in ("load", "ask", "score", "give_up"):
+                for name in ("begin", "score"):
                     method = getattr(worker, name)
-                    call = SimpleNamespace(remote=lambda *given, of=method: _Answer(of(*given)))
-                    call.options = lambda call=call, **group: call
-                    setattr(calls, name, call)
+                    setattr(calls, name, SimpleNamespace(remote=lambda *given, of=method: _Answer(of(*given))))
                 fake.started.append(calls)
                 return calls
 
@@ -204,7 +201,6 @@ def test_a_model_on_a_gpu_has_a_worker_for_each_gpu(tiny_model, monkeypatch, gpu
         pool.submit(Window(64, 128), np.arange(64, 128))
         scored = pool.collect()
         assert len(fake.started) == gpus
-    assert 1 in [worker._given_up for worker in fake.workers]  # the second window is left out
     alone = make_scorer(space, query, model, None).score(space.cases_of(np.arange(64)))
     assert scored.values.tobytes() == alone.tobytes()
     with executor.open(Task(space, query, model)):  # the next model is on the CPU
@@ -276,7 +272,6 @@ def test_workers_that_were_lost_between_two_tasks_are_replaced(tiny_model, monke
     fake = FakeRay(CPU=5.0)
     crew = ray_executor.Crew(fake, 5, 1, False, 300.0)
     wanted = WantedModel.of(tiny_model("bert-nli"))
-    question = ray_executor.pickle.dumps((*small_nli(), None))
     lost = SimpleNamespace(remote=lambda *given: _Answer("lost"))
 
     def get(ref, timeout=None):
@@ -285,19 +280,19 @@ def test_workers_that_were_lost_between_two_tasks_are_replaced(tiny_model, monke
         return ref.content
 
     monkeypatch.setattr(fake, "get", get)
-    crew.begin(wanted, question)
+    crew.begin(wanted, QUESTION)
     crew.give_up()
     for worker in fake.started:
-        worker.load = worker.ask = lost
+        worker.begin = lost
     before = len(fake.started)
-    crew.begin(wanted, question)
+    crew.begin(wanted, QUESTION)
     assert len(fake.started) > before
     crew.give_up()
     monkeypatch.setattr(fake, "get", lambda ref, timeout=None: get(_Answer("lost")))
     with pytest.raises(
         ExecutorError, match=r"3 workers ended one after another before they could score.*the node died"
     ):
-        crew.begin(wanted, question)
+        crew.begin(wanted, QUESTION)
 
 
 def test_an_object_in_memory_is_refused_with_what_to_do(tiny_model):
@@ -329,19 +324,15 @@ def test_a_worker_scores_as_this_process_does(tiny_model, checkpoint):
     model = tiny_model("bert-nli")
     assert model.origin.spec.target == str(checkpoint("bert-nli"))
     worker = RayWorker(1)
-    loaded = worker.load(WantedModel.of(model))
-    assert isinstance(loaded, Loaded)
-    assert worker.ask(ray_executor.pickle.dumps((space, query, None))) is None
+    assert isinstance(worker.begin(WantedModel.of(model), QUESTION), Loaded)
     units = np.arange(100, 200)
     values, notes = worker.score(units)
     assert values.tobytes() == make_scorer(space, query, model, None).score(space.cases_of(units)).tobytes()
     assert notes == []
     kept = worker._model
-    worker.load(WantedModel.of(model))
+    assert isinstance(worker.begin(WantedModel.of(model), QUESTION), Loaded)
     assert worker._model is kept
-    worker.give_up(2)
-    assert len(worker.score(units, 2)[0]) == 0
-    assert worker.score(units, 3)[0].tobytes() == values.tobytes()
+    assert worker.score(units)[0].tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -367,7 +358,7 @@ def test_a_worker_that_differs_is_named(tiny_model, change, message):
     wanted = WantedModel.of(replace(tiny_model("bert-nli"), name="bert-nli"))
     versions = change.get("versions", wanted.versions)
     of_model = {name: value for name, value in change.items() if name != "versions"}
-    failure = RayWorker(1).load(replace(wanted, model=replace(wanted.model, **of_model), versions=versions))
+    failure = RayWorker(1).begin(replace(wanted, model=replace(wanted.model, **of_model), versions=versions), QUESTION)
     assert isinstance(failure, Failure)
     assert isinstance(failure.error, ExecutorError)
     assert ray_cluster.re.search(message, str(failure.error))
@@ -383,10 +374,11 @@ def test_a_node_whose_files_read_texts_in_another_way_is_refused(tmp_path, chang
     folder = save_checkpoint("gpt2", tmp_path / "model")
     model = load_model(str(folder), device="cpu", name="m")
     wanted, settings = WantedModel.of(model), folder / "tokenizer_config.json"
-    assert isinstance(RayWorker(1).load(wanted), Loaded)
+    question = ray_executor.pickle.dumps((TextCases([("He is a nurse.",)]), PseudoLogLikelihood(), None))
+    assert isinstance(RayWorker(1).begin(wanted, question), Loaded)
     settings.write_text(json.dumps(json.loads(settings.read_text()) | change))
     assert load_model(str(folder), device="cpu").fingerprint == model.fingerprint
-    failure = RayWorker(1).load(wanted)
+    failure = RayWorker(1).begin(wanted, question)
     assert isinstance(failure, Failure)
     assert str(failure.error).startswith("m reads texts in another way on the node ")
 
@@ -395,7 +387,7 @@ def test_a_model_that_a_node_lacks_is_named(tiny_model):
     wanted = WantedModel.of(tiny_model("bert-nli"))
     origin = wanted.model.origin
     elsewhere = replace(origin, spec=replace(origin.spec, target="/no/such/folder"))
-    failure = RayWorker(1).load(replace(wanted, model=replace(wanted.model, origin=elsewhere)))
+    failure = RayWorker(1).begin(replace(wanted, model=replace(wanted.model, origin=elsewhere)), QUESTION)
     assert ray_cluster.re.search("there is no /no/such/folder on the node .*same path", str(failure.error))
 
 
@@ -434,6 +426,6 @@ def test_workers_score_for_a_model_that_this_process_has_not_loaded(checkpoint, 
     first.measure("nli-occupation", str(checkpoint("bert-nli")))
     known = Runner(score=RunSettings(limit=64, cache=tmp_path)).models.model(parse_spec(str(checkpoint("bert-nli"))))
     assert "network" not in vars(known.backend)
-    assert isinstance(RayWorker(1).load(WantedModel.of(ray_executor._of_files(known))), Loaded)
+    assert isinstance(RayWorker(1).begin(WantedModel.of(ray_executor._of_files(known)), QUESTION), Loaded)
     assert not ray_executor._stays_here(small_nli()[1], known)
     assert "network" not in vars(known.backend)

@@ -47,8 +47,7 @@ def test_a_worker_writes_what_it_does_and_scores_as_it_would(script: Any, tmp_pa
     scores = []
     for make in (script.logging_worker(log), script.RayWorker):
         worker = make(1)
-        worker.load(WantedModel.of(model))
-        worker.ask(ray_executor.pickle.dumps((space, query, None)))
+        worker.begin(WantedModel.of(model), ray_executor.pickle.dumps((space, query, None)))
         scores.append([worker.score(np.arange(start, start + 100))[0].tobytes() for start in (0, 100)])
     assert scores[0] == scores[1]
     (steps,) = log.steps().values()
