@@ -33,7 +33,6 @@ _PAIRS = (NLI_CLASSIFIER, PAIR_REGRESSOR)
 _SHORT, _LONGER = 4, 9  #: tokens of the probe rows, beside special tokens
 _WORK = 2_000_000_000  #: multiply-adds of the longest probe row: a small network is asked with much padding
 _LEAST_PADDED, _MOST_PADDED = 16, 1024
-_MOST_TRIED = 2048  #: tokens of a row with which an exported graph is tried
 #: Rounding relative to the largest output: at most the first, or so many units of the number format.
 _NEAR, _ROUNDINGS = 1e-4, 8
 #: How often the median of the outputs the largest one is at most; what is larger is no measure of rounding.
@@ -90,20 +89,13 @@ class Probe:
         kind: kind of the model's role.
         name: the model's name, for messages.
         device: the device of the network.
-        is_graph: it is an exported graph.
     """
 
     def __init__(
-        self,
-        network: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        kind: str,
-        name: str,
-        device: str,
-        is_graph: bool,
+        self, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind: str, name: str, device: str
     ) -> None:
         self._network, self._tokenizer, self._kind, self._name = network, tokenizer, kind, name
-        self._device, self._is_graph = device, is_graph
+        self._device = device
         self._moved = partial(moved, near=rounding(network))
         self._by_states = kind in (ENCODER, COREFERENCE_SCORER)
         self._has_types = "token_type_ids" in tokenizer.model_input_names and not self._by_states
@@ -151,10 +143,10 @@ class Probe:
                 )
             batches = SINGLE_ROWS
         positions, rows, padding = limit, [(short, alone_short), (row, alone)], None
-        if batches == ANY_ROWS and not self._is_graph:
+        if batches == ANY_ROWS:
             padding = self._padding_moves(rows, positions)  # with a row so long that its positions are enough
         if padding is None:
-            positions = self._most_tokens() if self._is_graph else self._most_positions(limit)
+            positions = self._most_positions(limit)
             padding = self._padding_moves(rows, positions) if batches == ANY_ROWS else False
         if padding is not False:
             batches = EQUAL_LENGTHS
@@ -203,8 +195,6 @@ class Probe:
 
     def _widths(self, row: _Row) -> tuple[int, ...]:
         """Return the sizes of the hidden states where they are not all that of the config."""
-        if self._is_graph:
-            return ()
         fed = self._fed([row])
         fed.pop("token_type_ids", None)
         last: Tensor | None = getattr(self._tried(self._body, **fed), "last_hidden_state", None)
@@ -213,16 +203,6 @@ class Probe:
         states = self._tried(self._body, **fed, output_hidden_states=True)  # leaves hooks in the network
         layers = getattr(states, "hidden_states", None) or ()
         return (*(int(layer.shape[-1]) for layer in layers), int(last.shape[-1]))
-
-    def _most_tokens(self) -> int | None:
-        """Return the length of the longest row that a graph reads, where its config promises more than it does; else
-        ``None``.
-        """
-        promised = getattr(self._network.config, "max_position_embeddings", None)
-        told = self._tokenizer.model_max_length
-        if not isinstance(promised, int) or not _LONGER < promised <= _MOST_TRIED or told < promised:
-            return None
-        return self._longest_read(promised)
 
     def _most_positions(self, seen: int | None) -> int | None:
         """Return the most tokens for which a network has positions: as it looked them up, or less where it does not

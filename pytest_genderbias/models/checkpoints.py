@@ -210,7 +210,7 @@ def observed(
     try:
         if role.kind != OTHER:
             with torch.no_grad():
-                found = Probe(network, tokenizer, role.kind, name, device, runtime is not None).behaviour()
+                found = Probe(network, tokenizer, role.kind, name, device).behaviour()
     except NotComputedError:
         if refuse:
             raise

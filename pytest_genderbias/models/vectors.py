@@ -275,8 +275,6 @@ def _read_array(path: Path, form: str) -> WordVectors:
         matrix, words = _open_array(path, form)
     except ModelError:
         raise
-    except FileNotFoundError:
-        raise ModelError(f"{path}: no such file") from None
     except Exception as error:  # NumPy raises errors of many kinds for headers that break rules
         raise ModelError(_array_problem(path, error)) from None
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):

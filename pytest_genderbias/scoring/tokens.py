@@ -73,10 +73,6 @@ class TokenRows:
     span_length: NDArray[np.int64]
 
 
-class PartsError(Exception):
-    """The tokens of a sentence do not follow the order of the parts of its template."""
-
-
 def parts_of(template: Template) -> list[Part]:
     """Return the parts of a row in order: for each segment special tokens and its pieces, then the last special
     tokens.
@@ -109,11 +105,7 @@ class RowEncoder:
         return ids | (np.asarray(encoding.type_ids, dtype=np.int32) << TYPE_SHIFT) if self.has_types else ids
 
     def split(self, encoding: Encoding, texts: Sequence[Sequence[str]]) -> dict[Part, IdArray]:
-        """Return the packed ids of each part of a row. A token belongs to the piece with its last character.
-
-        Raises:
-            PartsError: the tokens do not follow the order of the parts.
-        """
+        """Return the packed ids of each part of a row. A token belongs to the piece with its last character."""
         ends = [list(accumulate(map(len, segment))) for segment in texts]
         part: Part = (0, -1)
         ids_by_part: dict[Part, list[int]] = {}
@@ -125,8 +117,6 @@ class RowEncoder:
             else:
                 piece = bisect_right(ends[sequence], stop - 1 if stop > start else start)
                 here = (sequence, min(piece, len(ends[sequence]) - 1))
-            if here < part:
-                raise PartsError
             part = here
             ids_by_part.setdefault(part, []).append(packed)
         return {key: np.asarray(ids, dtype=np.int32) for key, ids in ids_by_part.items()}
@@ -304,11 +294,8 @@ class TokenLayout:
         if not encoder.has_offsets:
             self.note = "token ids from the tokenizer, sentence by sentence: it gives no offsets"
             return
-        try:
-            self._blocks = _read_parts(space, encoder, scored)
-            wrong = _first_disagreement(space, encoder, self._blocks)
-        except PartsError:
-            wrong = "its tokens do not follow the words"
+        self._blocks = _read_parts(space, encoder, scored)
+        wrong = _first_disagreement(space, encoder, self._blocks)
         if wrong is not None:
             self.note = f"token ids from the tokenizer, sentence by sentence: rows built from words differ ({wrong})"
 
