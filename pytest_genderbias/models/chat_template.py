@@ -12,16 +12,16 @@ import atexit
 import hashlib
 import json
 import os
-import queue
 import random
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import DataFileError, ModelError
@@ -211,8 +211,6 @@ class _Renderer:
             encoding="ascii",
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
-        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        Thread(target=self._read, daemon=True).start()
         atexit.register(self.end)
         self._next(_PATIENCE)  # it is ready
 
@@ -258,30 +256,26 @@ class _Renderer:
             atexit.unregister(self.end)
 
     def _next(self, patience: float) -> str:
+        assert self._process.stdout is not None
+        since, limit = time.monotonic(), Timer(patience, self._process.kill)
+        limit.start()
         try:
-            line = self._lines.get(timeout=patience)
-        except queue.Empty:
-            line = ""
+            line = self._process.stdout.readline()
+        finally:
+            limit.cancel()
         if not line:
-            raise TemplateError(self._end())
+            raise TemplateError(self._end(is_late=time.monotonic() - since >= patience))
         return line
 
-    def _end(self) -> str:
+    def _end(self, is_late: bool = False) -> str:
         """End the process, and return why."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         status = self._process.returncode
         self.end()
-        if status is None or -status == getattr(signal, "SIGALRM", 0):  # Windows lacks the signal
+        if is_late or status is None or -status == getattr(signal, "SIGALRM", 0):  # Windows lacks the signal
             return f"it does not end within {MOST_SECONDS} s"
         return f"the process that renders it ended (status {status})"
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with suppress(ValueError):  # closed while it was read
-            for line in self._process.stdout:
-                self._lines.put(line)
-        self._lines.put("")
 
 
 _LOCK = Lock()
