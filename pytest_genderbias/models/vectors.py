@@ -21,11 +21,6 @@ from pytest_genderbias.models.protocols import WORD_VECTORS, Backend
 from pytest_genderbias.text.normal_form import is_plain, normal_form
 from pytest_genderbias.text.plain_files import open_regular, parse_json
 
-#: Names of the matrix in an .npz or .safetensors file, and of the words in an .npz file; the first of them is the
-#: documented one.
-MATRIX_NAMES = ("vectors", "embeddings", "matrix")
-WORD_NAMES = ("words", "vocab", "vocabulary")
-
 #: An array that takes more bytes than this, and more often than this its packed size, is no array of vectors.
 _MOST_UNPACKED, _MOST_RATIO = 1 << 26, 50
 _ARRAYS = (".npz", ".npy", ".safetensors")
@@ -114,9 +109,8 @@ def read_vectors(path: Path) -> WordVectors:
 
     - ``.txt``, ``.vec``, each also with ``.gz``: GloVe's text (a word and d numbers a line, single spaces between them)
       or word2vec's and fastText's (the same below a line ``COUNT d``).
-    - ``.npz``: arrays ``vectors``, shape (n, d), and ``words``, shape (n,), of a string type; also by the other names
-      in ``MATRIX_NAMES`` and ``WORD_NAMES``.
-    - ``.npy``, or ``.safetensors`` with one tensor or one of these names: the words are in the same folder, in the
+    - ``.npz``: arrays ``vectors``, shape (n, d), and ``words``, shape (n,), of a string type.
+    - ``.npy``, or ``.safetensors`` with one tensor or one called ``vectors``: the words are in the same folder, in the
       first existing file of ``STEM.vocab.txt`` (one per line), ``STEM.vocab.json`` (a list), ``vocab.txt`` and
       ``vocab.json``.
 
@@ -308,28 +302,26 @@ def _open_array(path: Path, form: str) -> tuple[NDArray[np.generic], list[str]]:
 
         with safe_open(path, framework="numpy") as file:
             names = list(file.keys())
-            name = next((name for name in MATRIX_NAMES if name in names), names[0] if len(names) == 1 else None)
-            if name is None:
+            name = names[0] if len(names) == 1 else "vectors"
+            if name not in names:
                 raise ModelError(
-                    f"{path}: it holds {len(names)} tensors, none of them called {' or '.join(MATRIX_NAMES)}; expected"
+                    f"{path}: it holds {len(names)} tensors, none of them called vectors; expected"
                     " the one matrix of word vectors (for a checkpoint give its directory)"
                 )
             return file.get_tensor(name), []
     _refuse_bomb(path)
     with np.load(path, allow_pickle=False) as file:
-        matrix = next((name for name in MATRIX_NAMES if name in file.files), None)
-        of_words = next((name for name in WORD_NAMES if name in file.files), None)
-        if matrix is None or of_words is None:
+        if not {"vectors", "words"} <= set(file.files):
             raise ModelError(
                 f"{path}: expected the arrays 'vectors' and 'words', got {', '.join(map(repr, file.files)) or 'none'}"
             )
-        words = file[of_words]
+        words = file["words"]
         if words.ndim != 1 or words.dtype.kind not in "US":
             raise ModelError(
                 f"{path}: the words should be an array of texts, shape (n,), got {words.dtype} of the shape"
                 f" {words.shape}"
             )
-        return file[matrix], np.char.decode(words, "utf-8").tolist() if words.dtype.kind == "S" else words.tolist()
+        return file["vectors"], np.char.decode(words, "utf-8").tolist() if words.dtype.kind == "S" else words.tolist()
 
 
 def _refuse_bomb(path: Path) -> None:

@@ -42,7 +42,7 @@ def write_form(form: str, folder: Path, words=WORDS, matrix=MATRIX) -> Path:
         np.savez(path := folder / "small.npz", vectors=matrix, words=np.array(words))
     elif form == "npz-aliases":
         encoded = np.array([word.encode() for word in words])
-        np.savez_compressed(path := folder / "small.npz", embeddings=matrix, vocab=encoded)
+        np.savez_compressed(path := folder / "small.npz", vectors=matrix, words=encoded)
     elif form == "npy":
         np.save(path := folder / "small.npy", matrix)
         (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
@@ -69,7 +69,7 @@ def test_every_form_gives_the_same_vectors(form, tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", ">f4"])
 def test_number_formats_become_float32(dtype, tmp_path):
-    np.savez(tmp_path / "a.npz", matrix=MATRIX.astype(dtype), vocabulary=np.array(WORDS))
+    np.savez(tmp_path / "a.npz", vectors=MATRIX.astype(dtype), words=np.array(WORDS))
     matrix = read_vectors(tmp_path / "a.npz").matrix
     assert matrix.dtype == np.dtype("float32")
     np.testing.assert_array_equal(matrix, MATRIX.astype(dtype).astype(np.float32))
@@ -90,7 +90,7 @@ def test_an_array_in_the_order_of_columns_becomes_one_of_rows(form, tmp_path):
 
 
 def test_named_tensor_is_taken_among_others(tmp_path):
-    save_file({"weights": MATRIX[:, :2].copy(), "embeddings": MATRIX}, tmp_path / "a.safetensors")
+    save_file({"weights": MATRIX[:, :2].copy(), "vectors": MATRIX}, tmp_path / "a.safetensors")
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
     np.testing.assert_array_equal(read_vectors(tmp_path / "a.safetensors").matrix, MATRIX)
 
@@ -320,7 +320,7 @@ def test_safetensors_of_a_checkpoint_or_of_bfloat16(tmp_path):
 
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS), encoding="utf-8")
     save_file({"layer.0": MATRIX, "layer.1": MATRIX.copy()}, tmp_path / "model.safetensors")
-    with pytest.raises(ModelError, match=r"2 tensors, none of them called vectors .* give its directory"):
+    with pytest.raises(ModelError, match=r"2 tensors, none of them called vectors; .* give its directory"):
         read_vectors(tmp_path / "model.safetensors")
     save_torch({"vectors": torch.from_numpy(MATRIX).to(torch.bfloat16)}, tmp_path / "half.safetensors")
     with pytest.raises(ModelError, match="bfloat16"):
