@@ -259,13 +259,8 @@ def _closed(connections: httpx.AsyncClient, process: int) -> None:
 def _refuse_remote(url: str, name: str, allow_remote: bool) -> None:
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if _is_loopback(host):
+    if _is_here(host):
         return
-    if _is_unspecified(host):
-        raise ModelError(
-            f"{name} is at {host}, by which a server says that it listens at every address of its machine; ask one on"
-            " this machine at 127.0.0.1, and one on another machine by its name"
-        )
     if not allow_remote:
         raise ModelError(
             f"{name} is at {host}, another machine: the texts of the suites would leave this one; -o"
@@ -278,18 +273,12 @@ def _refuse_remote(url: str, name: str, allow_remote: bool) -> None:
         )
 
 
-def _is_loopback(host: str) -> bool:
+def _is_here(host: str) -> bool:
+    """Return whether a host is this machine; of 0.0.0.0 a server says that it listens at all addresses of its own."""
     try:
-        return ip_address(host).is_loopback
+        return ip_address(host).is_loopback or ip_address(host).is_unspecified
     except ValueError:
         return host == "localhost"
-
-
-def _is_unspecified(host: str) -> bool:
-    try:
-        return ip_address(host).is_unspecified
-    except ValueError:
-        return False
 
 
 def _connection(
@@ -311,7 +300,7 @@ def _connection(
             f"{API_KEY} has a line break, or another character that a header of HTTP cannot have; expected the key"
             " alone, in one line"
         )
-    is_here = _is_loopback(urlsplit(url).hostname or "")
+    is_here = _is_here(urlsplit(url).hostname or "")
     return httpx.AsyncClient(
         headers={"Authorization": f"Bearer {_key()}"} if _key() else {},
         verify=not is_here or url.startswith("https:"),  # the certificates take a tenth of a second to read
