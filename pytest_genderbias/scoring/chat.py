@@ -29,7 +29,7 @@ from pytest_genderbias.scoring.network import (
 )
 from pytest_genderbias.scoring.scorer import CountNote, PlainScorer
 from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
-from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows, tokenized
+from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows, padded, tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ChatAnswers, Replies
 from pytest_genderbias.text.printable import brief
@@ -160,32 +160,17 @@ class CommonBeginnings:
         """Return the log-probabilities of answers of one token, the same after all prompts: shape (prompts, answers);
         ``None`` for others, and where a beginning cannot be reused. ``each``: prompts in a group.
         """
+        import torch
+
         targets = [answer.tolist() for answer in pairs[0][1]]
         alike = all([answer.tolist() for answer in answers] == targets for _, answers in pairs)
         if not self.usable or not alike or any(len(target) > 1 for target in targets):
             return None
         prompts = [prompt for prompt, _ in pairs]
-        groups = [prompts[at : at + each] for at in range(0, len(prompts), each)]
-        found = self.log_probabilities(groups, np.asarray(targets, dtype=np.int32)[:, 0])
-        return None if found is None else found.reshape(len(pairs), -1)
-
-    def log_probabilities(self, groups: Sequence[Sequence[IdArray]], targets: IdArray) -> NDArray[np.float64] | None:
-        """Return the log-probability of each target as the token after each row, in nats: shape (groups, rows,
-        targets).
-
-        Args:
-            groups: token ids of the rows of each group; all groups have the same number of rows.
-            targets: ids of the tokens, shape (targets,).
-
-        Returns:
-            ``None`` where the network cannot reuse a beginning.
-        """
-        import torch
-
-        for rows in groups:
-            check_embedded(self._network, np.concatenate(rows))
-        found = np.zeros((len(groups), len(groups[0]), len(targets)))
-        wanted = torch.as_tensor(targets, dtype=torch.long, device=self._device)
+        groups, ids = [prompts[at : at + each] for at in range(0, len(prompts), each)], np.ravel(targets)
+        check_embedded(self._network, np.concatenate(prompts))
+        found = np.zeros((len(groups), each, len(ids)))
+        wanted = torch.as_tensor(ids, dtype=torch.long, device=self._device)
 
         def step(numbers: NDArray[np.int64]) -> None:
             for number in numbers.tolist():
@@ -195,13 +180,13 @@ class CommonBeginnings:
                 if not self.usable:
                     return
                 scores = self._logits(groups[number], shared).float()
-                check_known(targets, int(scores.shape[-1]))
+                check_known(ids, int(scores.shape[-1]))
                 chosen = scores[:, wanted].double() - torch.logsumexp(scores, -1).double()[:, None]
                 found[number] = chosen.cpu().numpy()
 
         tokens = np.asarray([sum(map(len, rows)) for rows in groups], dtype=np.int64)
         self._batches.run(tokens, step, most_rows=1)
-        return found if self.usable else None
+        return found.reshape(len(pairs), -1) if self.usable else None
 
     def _compare(self, rows: Sequence[IdArray], shared: int) -> None:
         """Pass a group both ways, and give up on the reuse of beginnings where the logits differ."""
@@ -227,11 +212,9 @@ class CommonBeginnings:
             cache = self._network.base_model(input_ids=once, use_cache=True).past_key_values
             cache.batch_repeat_interleave(len(rows))
             past = {"past_key_values": cache, "use_cache": True}
-        lengths = [len(row) - shared for row in rows]
-        rest = np.zeros((len(rows), max(lengths)), dtype=np.int64)
-        for i, row in enumerate(rows):
-            rest[i, : lengths[i]] = row[shared:]
-        ids = torch.as_tensor(rest, device=self._device)  # what stands after the end of a row, no token before it sees
+        rest, lengths = padded([row[shared:] for row in rows])
+        # What stands after the end of a row, no token before it sees.
+        ids = torch.as_tensor(rest, dtype=torch.long, device=self._device)
         last = torch.as_tensor(lengths, device=self._device) - 1
         if not shared:
             logits: Tensor = self._network(input_ids=ids).logits

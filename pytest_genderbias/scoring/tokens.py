@@ -222,11 +222,16 @@ def pack_rows(rows: Sequence[IdArray], encoder: RowEncoder, spans: NDArray[np.in
     shape (n, 2); ``None``: 0 and 0.
     """
     spans = np.zeros((len(rows), 2), dtype=np.int64) if spans is None else spans
+    return unpack(*padded(rows, encoder.pad_id), encoder, spans[:, 0], spans[:, 1])
+
+
+def padded(rows: Sequence[IdArray], fill: int = 0) -> tuple[IdArray, NDArray[np.int64]]:
+    """Return rows as an array, filled up to the longest of them, and their lengths."""
     lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
-    packed = np.full((len(rows), int(lengths.max(initial=1))), encoder.pad_id, dtype=np.int32)
+    table = np.full((len(rows), int(lengths.max(initial=1))), fill, dtype=np.int32)
     for i, row in enumerate(rows):
-        packed[i, : len(row)] = row
-    return unpack(packed, lengths, encoder, spans[:, 0], spans[:, 1])
+        table[i, : len(row)] = row
+    return table, lengths
 
 
 def unpack(
@@ -350,11 +355,7 @@ def assemble(
 
 
 def _block(slot: str, rows: Sequence[IdArray], scored: bool = False) -> PartBlock:
-    lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
-    table = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int32)
-    for i, row in enumerate(rows):
-        table[i, : len(row)] = row
-    return PartBlock(slot, table, lengths, scored)
+    return PartBlock(slot, *padded(rows), scored)
 
 
 def _read_parts(space: CaseSpace, encoder: RowEncoder, scored: str | None) -> list[list[PartBlock]]:
