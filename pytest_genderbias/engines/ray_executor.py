@@ -14,6 +14,8 @@ import gc
 import hashlib
 import os
 import pickle
+import platform
+import re
 import socket
 import time
 import traceback
@@ -253,8 +255,13 @@ class Crew:
 
     @property
     def notes(self) -> list[str]:
-        """Who scored, and what was repeated."""
+        """Who scored, on processors of which kinds, and what was repeated."""
         notes = [f"scored by Ray: {counted(self._number, 'workers')} of {counted(self._threads, 'threads')}"]
+        if len(self._processors) > 1:
+            notes.append(
+                f"the workers' processors differ ({', '.join(sorted(self._processors))}), and scores with them by"
+                " rounding"
+            )
         if self._restarts:
             notes.append(
                 f"{counted(self._restarts, 'workers')} lost, {counted(self._repeated, 'windows')} scored again"
@@ -287,6 +294,7 @@ class Crew:
         self._wanted, self._question = wanted, question
         self._queue: list[tuple[Window, IntArray]] = []
         self._restarts = self._repeated = self._failed_starts = 0
+        self._processors: set[str] = set()
         for worker in self.workers:
             worker.is_new = False
             self._prepare(worker)
@@ -367,6 +375,7 @@ class Crew:
         if isinstance(answer, Failure):
             raise raised(answer)
         worker.about, worker.ready = answer, True
+        self._processors.add(answer.processor)
         self._hand_out()
         return None
 
@@ -441,10 +450,13 @@ class WantedModel:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A worker that has the model: its process and its node."""
+    """A worker that has the model: its process, its node, and the model of its processor with its instructions
+    (``AVX512``).
+    """
 
     pid: int
     node: str
+    processor: str
 
 
 @dataclass(frozen=True)
@@ -483,7 +495,7 @@ class RayWorker:
             # The process of the run made it; Ray sends code to its workers in the same way.
             self._cases, query, batch_tokens = pickle.loads(question)  # noqa: S301
             self._scorer = make_scorer(self._cases, query, self._model, batch_tokens)
-            return Loaded(os.getpid(), socket.gethostname())
+            return Loaded(os.getpid(), socket.gethostname(), _processor())
         except Exception as error:
             return _failure(error)
 
@@ -559,6 +571,19 @@ def _failure(error: Exception) -> Failure:
     except Exception:
         error = told
     return Failure(error, text)
+
+
+def _processor() -> str:
+    """Return the model of the processor, and the instructions that torch uses of it, which decide how scores are
+    rounded.
+    """
+    import torch
+
+    facts = Path("/proc/cpuinfo")
+    told = facts.read_text(errors="replace") if facts.is_file() else ""
+    names = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
+    model = names[1].strip() if names else platform.processor() or platform.machine()
+    return f"{model}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def versions_here() -> dict[str, str]:
