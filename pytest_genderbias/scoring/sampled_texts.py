@@ -23,16 +23,15 @@ if TYPE_CHECKING:
 
 
 class Sampler:
-    """Samples tokens that continue each text; of replies until the model ends them, in the chat template of a chat
-    model.
+    """Samples tokens that continue each text.
 
     The uniform random numbers depend on the seed and the number of the case only, and each selects a token by the
     cumulative distribution. So the sample of a case does not depend on other cases, apart from rounding of the logits
     in batches of other sizes. Once a text fills the maximum length of the network, its second half is continued.
-
-    Of replies, equal prompts are read once, and those that ended are left out. After its end a row has tokens without a
-    meaning.
     """
+
+    _temperature = 1.0
+    _ends: tuple[int, ...] = ()  #: tokens after which a text is not continued
 
     def __init__(
         self, cases: Cases, query: GeneratedTokens | GeneratedReplies, model: Model, batch_tokens: int | None
@@ -46,13 +45,6 @@ class Sampler:
         wanted = {"use_cache": True, "logits_to_keep": 1}  # the config may differ; only the last position is read
         self._settings = {name: value for name, value in wanted.items() if name in known}
         self._halvings, self._slid = 0, False
-        self._replies = query if isinstance(query, GeneratedReplies) else None
-        self._ends = () if self._replies is None else end_tokens(model)  # tokens after which a text is not continued
-        self._prompts: ChatPrompts | None = None
-        if isinstance(query, ChatReplies):
-            self._prompts = ChatPrompts(self._tokenizer, model.name, query.thinking)
-        elif self._replies is not None and DETAIL in model.details:
-            self._prompts = ChatPrompts(self._tokenizer, model.name)
 
     @property
     def notes(self) -> list[str]:
@@ -65,8 +57,9 @@ class Sampler:
         prompts = [self._prompt(text) for (text,) in self._cases.sentences(cases)]
         sizes = np.asarray([len(prompt) for prompt in prompts], dtype=np.int64)
         check_embedded(self._network, np.concatenate([np.zeros(0, np.int64), *map(np.asarray, prompts)]))
-        streams = [case if self._replies is None else self._replies.stream(case) for case in cases.tolist()]
-        uniforms = np.stack([np.random.default_rng([self._seed, stream]).random(self._length) for stream in streams])
+        uniforms = np.stack(
+            [np.random.default_rng([self._seed, self._stream(int(case))]).random(self._length) for case in cases]
+        )
         tokens = np.zeros(uniforms.shape, dtype=np.int32)
         for size in np.unique(sizes):
             alike = np.flatnonzero(sizes == size)
@@ -82,11 +75,12 @@ class Sampler:
         check_finite(tokens[:, -1] >= 0, self._cases, cases, self._name)
         return tokens
 
+    def _stream(self, case: int) -> int:
+        """Return the number of the random numbers of a case."""
+        return case
+
     def _prompt(self, text: str) -> list[int]:
-        start = [self._start]
-        if self._replies is not None and self._prompts is not None:
-            start, text = [], self._prompts.prompt(self._replies.message.replace("{prompt}", text))
-        return [*start, *tokenized(self._tokenizer, text, add_special_tokens=False)["input_ids"]]
+        return [self._start, *tokenized(self._tokenizer, text, add_special_tokens=False)["input_ids"]]
 
     def _window(self) -> int:
         """Return the number of tokens with which a text that became too long is continued."""
@@ -96,46 +90,91 @@ class Sampler:
         """Return the tokens after prompts of equal length; the last one is -1 if a distribution is not finite."""
         import torch
 
-        whole, chance = torch.as_tensor(prompt, device=self._device), torch.as_tensor(uniforms, device=self._device)
-        temperature = 1.0 if self._replies is None else self._replies.temperature
-        rows, ends = torch.arange(len(whole), device=self._device), whole.new_tensor(self._ends)
-        tokens = whole.new_full(chance.shape, self._ends[0] if self._ends else 0)
-        # The rows that are fed, and the one of them that each text goes on from.
-        fed, row_of = torch.unique(whole, dim=0, return_inverse=True) if self._ends else (whole, rows)
-        past, seen = None, 0
+        whole = torch.as_tensor(prompt, device=self._device)
+        chance = torch.as_tensor(uniforms, device=self._device)
+        sampled, fed, past, seen = [], whole, None, 0
         for step in range(self._length):
             if self._longest is not None and seen + fed.shape[1] > self._longest:
                 fed, past, seen, self._slid = whole[:, -self._window() :], None, 0, True
-                row_of = torch.arange(len(whole), device=self._device)
             cached: dict[str, object] = {} if past is None else {"past_key_values": past}
             output = self._network(input_ids=fed, **cached, **self._settings)
-            token = _draw(output.logits[row_of, -1] / temperature, chance[rows, step])
-            tokens[rows, step] = token
-            tokens[rows[token < 0], -1] = -1  # what is not finite does not go on
-            going = (token >= 0) & ~torch.isin(token, ends)
-            if not going.any():
-                break
-            rows, whole = rows[going], torch.cat([whole, token[:, None]], 1)[going]
-            past = _cache_of(output, row_of[going])
-            row_of = torch.arange(len(whole), device=self._device)
+            token = _draw(output.logits[:, -1] / self._temperature, chance[:, step])
+            sampled.append(token)
+            if self._ends:
+                tokens = torch.stack(sampled, 1)
+                if (torch.isin(tokens, tokens.new_tensor(self._ends)) | (tokens < 0)).any(1).all():
+                    break  # each row has one of them, or no finite distribution
+            whole = torch.cat([whole, token.clamp(min=0)[:, None]], 1)
+            past = getattr(output, "past_key_values", None)  # outputs of remote code may lack it
             if past is None:  # no cache to pass back: the whole text is read again
-                fed, seen = whole[:, -self._longest :] if self._longest else whole, 0
+                fed = whole[:, -self._longest :] if self._longest else whole
             else:
                 seen, fed = seen + fed.shape[1], whole[:, -1:]
+        tokens = torch.stack(sampled, 1)
+        if tokens.shape[1] < self._length:  # all texts ended
+            rest = tokens.new_full((len(tokens), self._length - tokens.shape[1]), self._ends[0])
+            tokens = torch.cat([tokens, rest], 1)
+        tokens[(tokens < 0).any(1), -1] = -1
         return np.asarray(tokens.cpu().numpy(), dtype=np.int32)
 
 
-def _cache_of(output: Any, rows: Tensor) -> Any:
-    """Return the cache of some rows of an output; ``None`` if it has none, as of remote code, or cannot be divided."""
-    import torch
+class ReplySampler(Sampler):
+    """Samples what follows each prompt until the model ends it, in the chat template of a chat model.
 
-    past = getattr(output, "past_key_values", None)
-    if past is None or torch.equal(rows, torch.arange(len(output.logits), device=rows.device)):
-        return past
-    if not hasattr(past, "batch_select_indices"):
-        return None
-    past.batch_select_indices(rows)
-    return past
+    After its end a row has tokens without a meaning.
+    """
+
+    def __init__(self, cases: Cases, query: GeneratedReplies, model: Model, batch_tokens: int | None) -> None:
+        super().__init__(cases, query, model, batch_tokens)
+        self._replies, self._temperature, self._ends = query, query.temperature, end_tokens(model)
+        self._prompts = ChatPrompts(self._tokenizer, model.name) if DETAIL in model.details else None
+
+    def _stream(self, case: int) -> int:
+        return self._replies.stream(case)
+
+    def _prompt(self, text: str) -> list[int]:
+        if self._prompts is None:
+            return super()._prompt(text)
+        message = self._prompts.prompt(self._replies.message.replace("{prompt}", text))
+        ids: list[int] = tokenized(self._tokenizer, message, add_special_tokens=False)["input_ids"]
+        return ids
+
+
+class ChatSampler(ReplySampler):
+    """Samples several replies to each prompt: equal prompts are read once, and replies that ended are left out."""
+
+    def __init__(self, cases: Cases, query: ChatReplies, model: Model, batch_tokens: int | None) -> None:
+        super().__init__(cases, query, model, batch_tokens)
+        self._prompts = ChatPrompts(self._tokenizer, model.name, query.thinking)
+
+    def _sample(self, prompt: IntArray, uniforms: NDArray[np.float64]) -> NDArray[np.int32]:
+        import torch
+
+        if self._longest is not None and prompt.shape[1] + self._length > self._longest:
+            return super()._sample(prompt, uniforms)
+        different, copies = np.unique(prompt, axis=0, return_inverse=True)
+        output = self._network(input_ids=torch.as_tensor(different, device=self._device), **self._settings)
+        past: Any = getattr(output, "past_key_values", None)
+        if not hasattr(past, "batch_select_indices"):
+            return super()._sample(prompt, uniforms)
+        kept = torch.as_tensor(copies, device=self._device)
+        chance = torch.as_tensor(uniforms, device=self._device)
+        rows = torch.arange(len(prompt), device=self._device)
+        tokens = rows.new_full(chance.shape, self._ends[0])
+        logits = output.logits[kept, -1]
+        for step in range(self._length):
+            token = _draw(logits / self._temperature, chance[rows, step])
+            tokens[rows, step] = token
+            tokens[rows[token < 0], -1] = -1  # what is not finite does not go on
+            going = (token >= 0) & ~torch.isin(token, token.new_tensor(self._ends))
+            if not going.any() or step + 1 == self._length:
+                break
+            kept = (kept if step == 0 else torch.arange(len(rows), device=self._device))[going]
+            past.batch_select_indices(kept)
+            rows = rows[going]
+            output = self._network(input_ids=token[going][:, None], past_key_values=past, **self._settings)
+            logits, past = output.logits[:, -1], output.past_key_values
+        return np.asarray(tokens.cpu().numpy(), dtype=np.int32)
 
 
 def end_tokens(model: Model) -> tuple[int, ...]:
