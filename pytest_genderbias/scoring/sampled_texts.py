@@ -155,7 +155,7 @@ class ChatSampler(ReplySampler):
         different, copies = np.unique(prompt, axis=0, return_inverse=True)
         output = self._network(input_ids=torch.as_tensor(different, device=self._device), **self._settings)
         past: Any = getattr(output, "past_key_values", None)
-        if not hasattr(past, "batch_select_indices"):
+        if not _divides(past):
             return super()._sample(prompt, uniforms)
         kept = torch.as_tensor(copies, device=self._device)
         chance = torch.as_tensor(uniforms, device=self._device)
@@ -175,6 +175,14 @@ class ChatSampler(ReplySampler):
             output = self._network(input_ids=token[going][:, None], past_key_values=past, **self._settings)
             logits, past = output.logits[:, -1], output.past_key_values
         return np.asarray(tokens.cpu().numpy(), dtype=np.int32)
+
+
+def _divides(past: Any) -> bool:
+    """Return whether rows of a cache can be left out: where all layers are of attention, since those with a state of
+    another kind keep its rows, or have no way to.
+    """
+    layers = [type(layer).__name__ for layer in getattr(past, "layers", [])]
+    return type(past).__name__ == "DynamicCache" and set(layers) <= {"DynamicLayer", "DynamicSlidingWindowLayer"}
 
 
 def end_tokens(model: Model) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from support.chat_models import AlwaysA, Sampled, biased_decider, iat_chooser
 from support.tiny_checkpoints import make_network, tokenizer
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.errors import DataFileError, NotApplicableError
@@ -21,7 +22,7 @@ from pytest_genderbias.models.replies import Asked
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.sampled_texts import ChatSampler, ReplySampler
 from pytest_genderbias.suites.cases import TextCases
-from pytest_genderbias.suites.query import ChatReplies
+from pytest_genderbias.suites.query import ChatReplies, GeneratedReplies
 
 PLAIN = "{% for m in messages %}{{ m['content'] }}{% endfor %} is"
 THINKING = PLAIN + "{% if enable_thinking is defined and enable_thinking %} thinking{% endif %}"
@@ -85,6 +86,34 @@ def test_a_prompt_that_leaves_no_room_is_continued_as_before(chat: Any) -> None:
     asked = TextCases([(MESSAGES[-1],)] * 3)
     found = ChatSampler(asked, ChatReplies(12, 3, 0, 1.0, "{prompt}"), short, None)
     assert found.score(np.arange(3)).shape == (3, 12) and "texts go on from their last" in " ".join(found.notes)
+
+
+def test_replies_of_a_network_whose_cache_cannot_be_divided() -> None:
+    """Layers of convolutions have a state, of which no rows can be left out."""
+    words = tokenizer("gpt2")
+    config = CONFIG_MAPPING["lfm2"](
+        vocab_size=len(words),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        layer_types=["conv", "full_attention"],
+        eos_token_id=words.eos_token_id,
+    )
+    torch.manual_seed(0)
+    model = wrap_network(AutoModelForCausalLM.from_config(config).eval(), words, "hybrid")
+    texts = TextCases([(text,) for text in MESSAGES[:3] * 4])
+    for query, kind in ((ChatReplies, ChatSampler), (GeneratedReplies, ReplySampler)):
+        words.chat_template = PLAIN
+        sampler = kind(texts, query(8, 1, 0, 1.0, "{prompt}"), model, None)
+        sampler._ends = tuple(range(0, len(words), 9))
+        together = sampler.score(np.arange(12))
+        alone = np.concatenate([sampler.score(np.asarray([case])) for case in range(12)])
+        words.chat_template = None
+        for one, other in zip(together.tolist(), alone.tolist(), strict=True):
+            end = next((at for at, token in enumerate(other) if token in sampler._ends), len(other))
+            assert one[: end + 1] == other[: end + 1]
 
 
 def texts_of(system: Model, cache: Path | None = None, seed: int = 0) -> list[tuple[str, ...]]:
