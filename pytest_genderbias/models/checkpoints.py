@@ -5,6 +5,7 @@ transformers does not read: modules, pooling and length.
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from pytest_genderbias.errors import ModelError, installing
+from pytest_genderbias.errors import BiasWarning, ModelError, installing
 from pytest_genderbias.models.behaviour import ANY_ROWS, NotComputedError, Probe
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoint_folder import weights_read
@@ -31,7 +32,7 @@ from pytest_genderbias.models.config import (
 )
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
-from pytest_genderbias.models.plain_tensors import floats_of, number_format
+from pytest_genderbias.models.plain_tensors import floats_of, number_format, slow_format
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, OTHER, Role
 from pytest_genderbias.models.source import (
     READING,
@@ -166,7 +167,10 @@ def checked_checkpoint(
     with reading_errors(files, "tokenizer"):
         check_parts(network, tokenizer, source.role, name)
         dtype = number_format(network)
+        slow = slow_format(dtype, device)
         tokenizer_print = fingerprint_tokenizer(tokenizer)
+    if slow:
+        warnings.warn(f"{name}: {slow}", BiasWarning, stacklevel=2)
     checkpoint = replace(observed(network, tokenizer, source.role, name, device, sentences), files=files)
     further = dict(sentences.facts)
     if source.spec.revision is not None:  # the commit of a pinned revision on the hub, as its folder in the cache

@@ -18,10 +18,11 @@ from safetensors.torch import load_file, save_file
 from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.errors import BiasError, ModelError, NotApplicableError, ScoreError, SettingError
+from pytest_genderbias.errors import BiasError, BiasWarning, ModelError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.measurement.carry_out import LabelWarning, label_warning
 from pytest_genderbias.models.loading import inspect
 from pytest_genderbias.models.objects import wrap_object
+from pytest_genderbias.models.plain_tensors import slow_format
 from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import ALIASES, DEMOS, parse_spec, parse_specs
@@ -414,8 +415,27 @@ def test_another_number_format_when_asked(checkpoint, tiny_model):
     assert model.fingerprint != tiny_model("bert").fingerprint
 
 
-def test_a_checkpoint_in_bfloat16_names_its_format(checkpoint):
-    model = load_model(f"candidate={checkpoint('bert')}", dtype="bfloat16", device="cpu")
+@pytest.mark.parametrize(
+    ("dtype", "device", "facts", "slow"),
+    [
+        ("bfloat16", "cpu", {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": False}, True),
+        ("bfloat16", "cpu", {"architecture": "x86_64", "avx512_bf16": True}, False),
+        ("bfloat16", "cpu", {"architecture": "x86_64", "amx_bf16": True}, False),
+        ("bfloat16", "cpu", {"architecture": "aarch64"}, False),
+        ("bfloat16", "cpu", {}, False),
+        ("bfloat16", "cuda:0", {"architecture": "x86_64"}, False),
+        ("float32", "cpu", {"architecture": "x86_64"}, False),
+    ],
+)
+def test_bfloat16_without_instructions_is_slow(dtype, device, facts, slow):
+    warning = slow_format(dtype, device, facts)
+    assert (warning is not None) is slow
+
+
+def test_a_checkpoint_in_bfloat16_warns_of_a_slow_cpu_and_names_its_format(checkpoint, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"architecture": "x86_64"}, raising=False)
+    with pytest.warns(BiasWarning, match=r"candidate: this CPU has no instructions for bfloat16.*--bias-dtype=float32"):
+        model = load_model(f"candidate={checkpoint('bert')}", dtype="bfloat16", device="cpu")
     assert measure("disco-names", model, limit=20, cache=None).signature["model"]["dtype"] == "bfloat16"
 
 
