@@ -1,5 +1,8 @@
 """Classifiers of scikit-learn and spaCy as models, with the real libraries."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -63,9 +66,41 @@ def test_classes_that_are_numbers(fitted):
     assert from_sklearn(fitted([JOBS.index(job) for job in JOBS])).role.labels == ("0", "1")
 
 
-def test_scores_are_cached_under_the_fingerprint_that_is_given(fitted):
-    assert from_sklearn(fitted()).fingerprint is None
+def test_the_fingerprint_follows_the_fitted_parameters(fitted):
+    one = from_sklearn(fitted()).fingerprint
+    assert isinstance(one, str)
+    assert from_sklearn(fitted()).fingerprint == one
+    assert from_sklearn(fitted(lowercase=False)).fingerprint != one
+    assert from_sklearn(fitted(JOBS[::-1])).fingerprint != one
+    assert from_sklearn(fitted(), fingerprint=None).fingerprint is None
     assert from_sklearn(fitted(), fingerprint="release-7").fingerprint == "release-7"
+
+
+def test_the_fingerprint_is_the_same_after_scoring_and_in_another_process(fitted, tmp_path):
+    import pickle
+
+    pipeline = fitted()
+    before = from_sklearn(pipeline).fingerprint
+    pipeline.predict_proba(TEXTS)
+    assert from_sklearn(pipeline).fingerprint == before
+    (tmp_path / "pipeline.pickle").write_bytes(pickle.dumps(pipeline))
+    script = (
+        "import pickle, sys\nfrom pytest_genderbias import from_sklearn\n"
+        "print(from_sklearn(pickle.load(open(sys.argv[1], 'rb'))).fingerprint)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "pipeline.pickle")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == before
+
+
+def split_at_spaces(text):
+    """A tokenizer whose code a pickle does not hold."""
+    return text.split()
+
+
+@pytest.mark.parametrize("tokenizer", [split_at_spaces, lambda text: text.split()], ids=["function", "lambda"])
+def test_no_fingerprint_where_code_of_the_user_decides(fitted, tokenizer):
+    model = from_sklearn(fitted(tokenizer=tokenizer, token_pattern=None))
+    assert model.fingerprint is None
 
 
 def test_estimators_without_probabilities_or_not_fitted(fitted):
@@ -97,6 +132,7 @@ def test_a_pipeline_by_module_and_callable(fitted, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     model = load_model("mine=own_pipeline_for_test:make")
     assert (model.name, model.role.kind) == ("mine", "text-classifier")
+    assert model.fingerprint == from_sklearn(fitted()).fingerprint
 
 
 # spaCy
