@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_genderbias.errors import ModelError, SettingError, installing
 from pytest_genderbias.models import checkpoints
 from pytest_genderbias.models.checkpoints import check_parts, details_of, load_tokenizer, observed, read_sentence_files
+from pytest_genderbias.models.config import PROJECTED_LAYERS
 from pytest_genderbias.models.fingerprint import config_content, fingerprint_tokenizer
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.source import LoadSettings, ModelSource, config_folder, reading_errors
@@ -65,6 +66,11 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         raise ModelError(
             f"{spec.name} has an encoder and a decoder; expected a graph of one: give the checkpoint that it was"
             " exported from"
+        )
+    if getattr(config, PROJECTED_LAYERS, None):
+        raise ModelError(
+            f"the config of {spec.name} says that its hidden layers are projected, which an exported graph does not do;"
+            " give the checkpoint that it was exported from"
         )
     tokenizer = load_tokenizer(spec, settings)
     path = Path(spec.target)

@@ -23,6 +23,7 @@ from transformers import GPT2LMHeadModel
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.engines.exported_network import ExportedNetwork, Port, graph_sha256
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
+from pytest_genderbias.models.config import PROJECTED_LAYERS
 from pytest_genderbias.models.saving import copied, save_model
 from pytest_genderbias.models.source import config_folder
 from pytest_genderbias.models.spec import parse_spec
@@ -332,3 +333,13 @@ def test_a_graph_has_rows_as_long_as_it_reads(tmp_path: Path) -> None:
     (tmp_path / "tiny" / "tokenizer_config.json").write_text(json.dumps(settings))
     positions = network.config.max_position_embeddings - network.config.pad_token_id - 1
     assert load_model(tmp_path / "tiny").backend.max_length == positions
+
+
+def test_a_graph_whose_config_says_that_layers_are_projected_is_refused(tmp_path: Path) -> None:
+    """The config of a network that was projected is copied beside a graph that may not do so."""
+    needs("onnx")
+    write_graph("bert", tmp_path / "tiny")
+    config = json.loads((tmp_path / "tiny" / "config.json").read_text())
+    (tmp_path / "tiny" / "config.json").write_text(json.dumps({**config, PROJECTED_LAYERS: [[1]]}))
+    with pytest.raises(ModelError, match="hidden layers are projected, which an exported graph does not do"):
+        load_model(tmp_path / "tiny")
