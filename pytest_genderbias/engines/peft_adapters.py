@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_genderbias.errors import DataFileError, ModelError, SettingError, installing
+from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError, installing
 from pytest_genderbias.models.checkpoints import checked_checkpoint, load_tokenizer, read_network, refuse_missing
 from pytest_genderbias.models.config import class_with_head, quantisation_method, role_of_config, settled_role
 from pytest_genderbias.models.model import Model
@@ -209,8 +210,7 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         )
     of_base = ModelSource(replace(base, name=name, spec=source.spec.spec), source.role, source.config)
     network, missing = read_network(of_base, settings)
-    with reading_errors(place, "adapter"), quiet_transformers(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what matters in them is raised as an error
+    with reading_errors(place, "adapter"), _quiet():
         network, given = _merge(network, weights.parent, entries, name)
     refuse_missing(network, [weight for weight in missing if weight not in given], name)
     rows = network.get_input_embeddings().get_parameter("weight").shape[0]
@@ -399,3 +399,20 @@ def _digests(network: Module, names: Collection[str] | None = None) -> dict[str,
                     content.update(piece)
             found[key.replace(_BASE, ".")] = content.hexdigest()
     return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the warnings of peft and transformers; what matters in them is raised as an error. What merging refuses
+    is one error.
+    """
+    with warnings.catch_warnings(), quiet_transformers():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except BiasError:
+            raise
+        except NotImplementedError as error:
+            raise ModelError(
+                f"the adapter cannot be merged ({brief(str(error))}); expected one that changes weights, as LORA or IA3"
+            ) from None
