@@ -308,6 +308,15 @@ def test_an_adapter_that_is_no_change_of_weights_is_refused(masked: Path, tmp_pa
         load_model(folder, device="cpu")
 
 
+def test_a_lora_that_cannot_be_merged_is_named_as_such(tmp_path: Path) -> None:
+    """One that is active after some tokens only is of the type LORA, and no weights have its scores."""
+    base = save_checkpoint("llama", tmp_path / "base")
+    config = peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM", alora_invocation_tokens=[5, 6])
+    folder = write_adapter(make_network("llama"), tmp_path / "lora", base, config)
+    with pytest.raises(ModelError, match=r"the adapter cannot be merged \('aLoRA does not support"):
+        load_model(folder, device="cpu")
+
+
 def test_weights_that_do_not_fit_are_refused(masked: Path, lora: Path) -> None:
     whole = load_file(lora / "adapter_model.safetensors")
     one = next(iter(whole))
