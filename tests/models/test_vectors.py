@@ -40,7 +40,7 @@ def write_form(form: str, folder: Path, words=WORDS, matrix=MATRIX) -> Path:
         path.write_bytes(gzip.compress(content) if form.endswith("gz") else content)
     elif form == "npz":
         np.savez(path := folder / "small.npz", vectors=matrix, words=np.array(words))
-    elif form == "npz-aliases":
+    elif form == "npz-bytes":
         encoded = np.array([word.encode() for word in words])
         np.savez_compressed(path := folder / "small.npz", vectors=matrix, words=encoded)
     elif form == "npy":
@@ -52,7 +52,7 @@ def write_form(form: str, folder: Path, words=WORDS, matrix=MATRIX) -> Path:
     return path
 
 
-FORMS = ["glove", "glove-gz", "word2vec", "word2vec-gz", "npz", "npz-aliases", "npy", "safetensors"]
+FORMS = ["glove", "glove-gz", "word2vec", "word2vec-gz", "npz", "npz-bytes", "npy", "safetensors"]
 
 
 @pytest.mark.parametrize("form", FORMS)
