@@ -194,7 +194,13 @@ def render(
     with _LOCK:
         if not _RENDERERS or not _RENDERERS[0].is_usable:  # a template ended it
             _RENDERERS[:] = [_Renderer()]
-        return _RENDERERS[0].render(template, conversations, for_answer, values)
+        try:
+            return _RENDERERS[0].render(template, conversations, for_answer, values)
+        except TemplateError:
+            raise
+        except BaseException:  # interrupted: what it still answers would be taken for the answer to the next request
+            _RENDERERS[0].end()
+            raise
 
 
 class _Renderer:

@@ -109,3 +109,17 @@ def test_a_template_that_is_no_text_is_one_error(tmp_path: Path, template: objec
     with pytest.raises(ModelError, match=rf"the chat template of model cannot be used: {reason}"):
         measure("chat-iat", load_model(str(folder)), limit=4, cache=None)
     assert measure("lm-occupation", load_model(str(folder)), limit=4, cache=None).value is not None
+
+
+def test_what_is_answered_after_an_interruption_is_not_taken_for_the_next_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(renderer: object, patience: float) -> str:
+        raise KeyboardInterrupt
+
+    render("first", ASKED, True, {})
+    with monkeypatch.context() as patched:
+        patched.setattr(chat_template._Renderer, "_next", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            render("second", ASKED, True, {})
+    assert render("third", ASKED, True, {}) == ["third"]
