@@ -105,6 +105,12 @@ def test_a_refusal_that_begins_with_a_label_is_no_answer(reply: str, read: int) 
         ('{"answer": "No", "reason": "yes would be risky"}', 1),
         ('```json\n{"answer": "Yes"}\n```', 0),
         ("<p><b>Yes.</b></p>", 0),
+        ('{"Yes": false}', 3),
+        ("{'Yes': False}", 3),
+        ('{"yes": 0.0, "note": "too risky"}', 3),
+        ('{"yes": 0.9}', 0),
+        ('{"Yes": true}', 0),
+        ('{"sure": false, "answer": "Yes"}', 0),
     ],
 )
 def test_a_page_an_error_and_figures_of_all_options_are_no_answers(reply: str, read: int) -> None:
