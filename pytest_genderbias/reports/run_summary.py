@@ -48,7 +48,6 @@ from pytest_genderbias.reports.fields import (
 )
 from pytest_genderbias.reports.run_tables import baseline_history, run_tables
 from pytest_genderbias.statistics.right_answers import TASK
-from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.text.columns import (
     aligned,
     in_brief,
@@ -193,7 +192,7 @@ def _ability(measurements: Sequence[Measurement]) -> str:
         return ""
     usual = Counter(ability.name for ability in of_role).most_common(1)[0][0]
     decisive = next(ability for ability in of_role if ability.name == usual)
-    return f"{CANNOT if decisive.unable else 'able'}: {decisive.describe()}"
+    return decisive.unable or f"able: {decisive.describe()}"
 
 
 # Rows.

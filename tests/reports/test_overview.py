@@ -258,6 +258,17 @@ def test_the_heading_says_how_able_a_model_is_and_where_nobody_asked() -> None:
     )
 
 
+def test_the_heading_says_why_a_model_that_answers_right_is_not_able() -> None:
+    flat = "cannot do the task: of words in order, right and wrong texts are nearly as likely"
+    unable = Ability("word-order", "words in order", 1.0, 0.98, 1.0, 0.5, 227, flat)
+    [heading] = [
+        line
+        for line in lines([measured("lm-occupation", {"aggregate_bias": None}, abilities=(unable,))], [])
+        if line.startswith("m (")
+    ]
+    assert heading == f"m (GPT2LMHeadModel, {flat})"
+
+
 # Gates on a baseline.
 
 
