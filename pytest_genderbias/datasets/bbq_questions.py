@@ -47,7 +47,7 @@ _NOUNS = {
     "man": "m", "men": "m", "guy": "m", "boy": "m", "father": "m",
 }  # fmt: skip
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
-_LIST = re.compile(r"(?:\{\{)?\b(\w+)(?:\}\})?:\s*\[([^\]]*)\]")
+_LIST = re.compile(r"(?:\{\{)?\b(\w+)(?:\}\})?:\s*\[([^\[\]]*)\]")
 OPTIONS = ("ans0", "ans1", "ans2")
 _PUBLISHED = (
     "example_id", "question_index", "question_polarity", "context_condition", "answer_info", "additional_metadata",

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import time
 from collections import Counter
 
 import pytest
@@ -273,3 +274,10 @@ def test_lists_with_more_fillings_than_can_be_numbered_are_one_error(tmp_path):
         DataFileError, match=r"templates\.csv:2: expected lists with at most 1,000,000,000,000 fillings"
     ):
         make_bbq_gender(*written(tmp_path, change))
+
+
+def test_lists_that_never_end_are_read_in_no_time(tmp_path):
+    started = time.perf_counter()
+    with pytest.raises(DataFileError, match="column 'Names'"):
+        make_bbq_gender(*written(tmp_path, {"Names": "a: [" * 30_000}))
+    assert time.perf_counter() - started < 2
