@@ -30,6 +30,14 @@ def pages() -> ModuleType:
     return module
 
 
+def test_the_page_of_what_suites_see_has_a_row_for_every_suite_and_model() -> None:
+    text = (ROOT / "docs" / "evidence" / "what-suites-see.md").read_text(encoding="utf-8")
+    rows = [line.replace("|", " ").split()[:2] for line in text.splitlines() if line.startswith("| ")]
+    models = load_script("what_suites_see").MODELS
+    expected = sorted([suite, name] for name, _, suites in models for suite in suites.split())
+    assert sorted(rows[1:]) == expected, "scripts/what_suites_see.py --write makes what lacks"
+
+
 def test_every_packaged_suite_has_a_picture_with_its_finding() -> None:
     folder = ROOT / "docs" / "reference" / "suites" / "pictures"
     drawn = {path.stem for path in folder.glob("*.json")}
