@@ -534,6 +534,8 @@ class _EntryGate:
         if less and not reason:
             return self._refused(self._less_able(less, NO_REASON))
         kept = baseline._kept(self.measurement, self.name, self.entry)
+        new = kept.measurement.values[statistic]
+        check_breakable(self.allowed(new), statistic, kept.measurement.statistics[statistic], new)
         if self.margin == WITHOUT and (weak := baseline.why_too_weak(kept.measurement, statistic)):
             return self._refused(self._judged(TOO_WEAK, weak, self._how_to_see_more(kept.measurement)))
         accepted = _in_force(self.entry.accepted, self.measurement) if self.is_alike else ()

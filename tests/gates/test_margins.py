@@ -12,13 +12,14 @@ from support.baseline_books import write_entries
 from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Baseline
-from pytest_genderbias.errors import BaselineError
+from pytest_genderbias.errors import BaselineError, GateError
 from pytest_genderbias.gates.book import BaselineEntry, entry_of, items_path, read_book
 from pytest_genderbias.gates.book_places import book_path
 from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
+from pytest_genderbias.suites.statistic import Statistic
 
 
 def test_the_item_file_of_an_anchor_is_not_swept(tmp_path: Path) -> None:
@@ -118,6 +119,18 @@ def test_a_share_is_of_the_stored_distance_and_the_text_shows_both(tmp_path: Pat
     worse = baseline.judge(hand_made(0.11), "20%")
     assert worse.code == "regressed"
     assert ": 0.11 worse (95 %: 0.0516 to 0.11), allowed 0.05 (20% of the distance 0.25 from neutral)" in worse.text
+
+
+@pytest.mark.parametrize("margin", [0.1, "40%"])
+def test_an_update_refuses_a_baseline_that_no_value_can_break(tmp_path: Path, margin: float | str) -> None:
+    share = {"share": Statistic("higher", 0.0, "a share", least=0.0, most=0.3)}
+    near_the_end = hand_made(statistics=share)
+    for update in ("new", "all"):
+        baseline = Baseline(tmp_path, "m", "t.py", update=update)
+        with pytest.raises(GateError, match=r"no model can break the margin 0\.1.*from 0\.25 it can worsen by at most"):
+            baseline.judge(near_the_end, margin)
+        assert baseline.entries() == {}
+        assert baseline.judge(near_the_end, 0.04).code == "stored"
 
 
 def test_what_an_update_stores_does_not_change_when_it_is_repeated(tmp_path: Path) -> None:
