@@ -292,10 +292,11 @@ class Baseline:
         return MOST if self.sees is None else self.sees
 
     def _other_names(self, name: str) -> list[str]:
-        """Return the models that have the baseline entry in their file of the same module, those of a like name
-        first.
+        """Return the models beside those of the run that have the baseline entry in their file of the same module,
+        those of a like name first.
         """
-        books = listed(self.directory, f"*/{self.path.name}")
+        here = re.findall(r"--bias-model[= ]'?([^\s=']+)=", self.command or "")
+        books = [book for book in listed(self.directory, f"*/{self.path.name}") if book.parent.name not in here]
         others = [book.parent.name for book in books if book != self.path and name in read_book(book)]
         close = close_names(self.model, others)
         return [*close, *(other for other in others if other not in close)]
