@@ -125,17 +125,14 @@ def what_would_help(measurement: Measurement, statistic: str, most: float, tests
                 seen = _over_restarts(
                     measurement, statistic, _unit(measurement, statistic, retraining), restarts, tests
                 )
-                helps += [f"{seen.in_words} with {k} restarts"] if seen.growth <= most else []
+                sees_enough = not why_too_weak(measurement, statistic, seen, most)
+                helps += [f"{seen.in_words} with {k} restarts"] if sees_enough else []
     no_bias = {statistic, "accuracy", "perplexity", *(about.mistakes for about in measurement.statistics.values())}
-    others = {
-        name: seen_by(measurement, name, tests)
+    enough = [
+        (one.growth, f"{one.in_words} with the statistic {name}")
         for name, about in measurement.statistics.items()
         if name not in no_bias and not about.no_gate and measurement.values.get(name) is not None
-    }
-    enough = [
-        (seen.growth, f"{seen.in_words} with the statistic {name}")
-        for name, seen in others.items()
-        if seen is not None and seen.size < _room(measurement, name) and seen.growth <= most
+        if (one := seen_by(measurement, name, tests)) and not why_too_weak(measurement, name, one, most)
     ]
     return helps + [text for _, text in sorted(enough, key=lambda pair: pair[0])[:1]]
 

@@ -84,6 +84,13 @@ def test_advice_names_what_sees_enough() -> None:
     assert what_would_help(few, "share", 0.0001, 1) == []
 
 
+def test_advice_names_nothing_that_would_be_refused_again() -> None:
+    few = restarts(0.0, 0.02, 0.04)
+    sizes = [float(one.split("%")[0].lstrip("+")) * 0.27 / 100 for one in what_would_help(few, "share", 0.5, 1)]
+    share = Statistic("higher", 0.0, "a share", least=0.0, most=0.27 + min(sizes) / 2)
+    assert what_would_help(replace(few, statistics={"share": share}), "share", 0.5, 1) == []
+
+
 # Gates whose baseline was stored without the question.
 
 
