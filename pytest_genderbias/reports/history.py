@@ -84,7 +84,7 @@ _JUDGEMENT = (
 )  # fmt: skip
 _WORST_FIRST = (FAILED, XFAIL, CAUGHT, PASSED)
 _TRACES = """
-    SELECT m.model, m.suite, m.options, f.statistic, m.id, f.position, f.direction, f.neutral, f.meaning,
+    SELECT m.model, m.suite, m.options, f.statistic, m.run, m.id, f.position, f.direction, f.neutral, f.meaning,
         r.date, r.commit_hash AS "commit", m.fingerprint, m.comparable, f.value, f.low, f.high, m.n,
         j.verdict, j.outcome, j.least, j.most, j.baseline, j.tolerance AS margin, j.anchor
     FROM (SELECT * FROM runs WHERE id IN (SELECT run FROM measurements) ORDER BY utc DESC, id DESC LIMIT ?) r
@@ -475,7 +475,7 @@ def _traces(store: Store, runs: int, path: Where) -> list[Trace]:
     found = store.execute(_TRACES, (runs,))
     rows = [dict(zip([column[0] for column in found.description], row, strict=True)) for row in found]
     for _, of_trace in groupby(rows, key=_KEY):
-        of_points = [list(same) for _, same in groupby(of_trace, key=itemgetter("id"))]
+        of_points = [list(same) for _, same in groupby(of_trace, key=itemgetter("run"))]
         last = of_points[-1][-1]
         points = {"main": last["position"] == 0, "points": [_point(same) for same in of_points]}
         content = {field.name: last[field.name] for field in fields(Trace) if field.name not in points}
@@ -486,15 +486,19 @@ def _traces(store: Store, runs: int, path: Where) -> list[Trace]:
 
 
 def _point(gates: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return the point of a statistic in a run as plain values, from a row for each of its gates."""
-    point = {field.name: gates[0][field.name] for field in fields(TracePoint)}
+    """Return the point of a statistic in a run as plain values, from a row for each of its gates.
+
+    Of several samples in a run it is the one with most cases that has a gate. The verdict is the worst on any of them.
+    """
+    first = max(gates, key=lambda gate: (gate["verdict"] is not None, isinstance(n := gate["n"], int) and n))
+    own = [gate for gate in gates if gate["id"] == first["id"]]
+    point = {field.name: first[field.name] for field in fields(TracePoint)}
     worst = min(gates, key=lambda gate: (*_WORST_FIRST, gate["outcome"]).index(gate["outcome"]))
     point |= {"verdict": worst["verdict"] or "", "outcome": worst["outcome"] or ""}
-    compared = next((gate for gate in gates if gate["baseline"] is not None), worst)
+    compared = next((gate for gate in own if gate["baseline"] is not None), first)
     point |= {name: compared[name] for name in ("baseline", "margin", "anchor")}
     for name, tightest in (("least", max), ("most", min)):
-        limits = [limit for gate in gates if isinstance(limit := gate[name], float)]
-        point[name] = tightest(limits) if limits else None
+        point[name] = tightest((limit for gate in own if isinstance(limit := gate[name], float)), default=None)
     return point
 
 

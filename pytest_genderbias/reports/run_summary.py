@@ -156,8 +156,7 @@ def overview(
         yield "", ""
     yield from _table(suites, _MEASURED, titles, width)
     columns = _fitting([row.cells for row in suites], _MEASURED, width - 2)
-    for line in _below(figures, everything, width, "chance" in columns):
-        yield line, ""
+    yield from ((line, "") for line in _below(figures, everything, width, "chance" in columns))
     hidden = sum(len(measurement.values) for measurement in shown) - len(suites) - len(seen)
     if not detail and (more := _counts(figure=hidden, note=len(_remarks(shown)))):
         yield note("more", f"{more}: -v, or --bias-json=FILE", width), ""

@@ -97,6 +97,23 @@ def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> 
     ]
 
 
+def test_several_samples_of_a_run_are_one_point_with_the_worst_verdict(tmp_path: Path) -> None:
+    for day, shift in ((1, 0.0), (2, 0.1)):
+        whole, ungated = hand_made(shift), replace(hand_made(0.3), n=1000)
+        part = replace(hand_made(shift - 0.05), n=6)
+        judgements = (
+            judge_limit(whole, Limit(at_most=0.3)).settled("failed" if shift else "passed", "a"),
+            judge_limit(part, Limit(at_most=0.9)).settled("passed", "b"),
+        )
+        write_history(on(day, whole, part, ungated, judgements=judgements), tmp_path / "bias.db")
+    (trace,) = read_history(tmp_path / "bias.db")
+    assert [(point.value, point.outcome, point.most) for point in trace.points] == [
+        (pytest.approx(0.25), "passed", 0.3),
+        (pytest.approx(0.35), "failed", 0.3),
+    ]
+    assert trace.worsening() == pytest.approx(0.1) and trace.last.verdict == "limit broken"
+
+
 def test_limits_stand_beside_values_that_they_did_not_decide(tmp_path: Path) -> None:
     nothing = replace(hand_made(), values={"share": None}, intervals={"share": None}, bounds={"share": None})
     settled = judge_limit(nothing, Limit(within=0.2)).settled("failed")
