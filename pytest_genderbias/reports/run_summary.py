@@ -504,10 +504,8 @@ def summary_lines(
 
 def _on_baselines(judgements: Sequence[Judgement]) -> Iterator[Line]:
     """Yield accepted values, the age of baselines, and which to refresh."""
-    for line in _accepted(judgements):
-        yield line, "yellow"
-    for line in baseline_history(judgements, datetime.date.today()):
-        yield line, ""
+    yield from ((line, "yellow") for line in _accepted(judgements))
+    yield from ((line, "") for line in baseline_history(judgements, datetime.date.today()))
     if better := [settled for settled in judgements if settled.code == BETTER]:
         what = (
             "1 gate is better than its baseline"

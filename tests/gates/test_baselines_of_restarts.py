@@ -136,6 +136,9 @@ def test_the_number_of_restarts_may_differ(tmp_path: Path) -> None:
     found = judged(tmp_path, retrained(0.2, 0.21, 0.22, 0.23))
     assert (found.code, found.over) == ("regressed", "restarts and items")
     assert "over restarts and items (12 items, 12 moved; two-way error of restarts and items, Student's t" in found.text
+    assert found.movement is not None
+    for move in found.movement.most:  # what an item gave, and not its share in the mean
+        assert move.now - move.then == pytest.approx(0.215 - np.mean(SHIFTS), abs=0.02)
     rows, _ = compare_models([one(0.0, "a"), retrained(0.2, 0.21, 0.22, model="b")], ["a", "b"])
     assert [(row.better, row.over) for row in rows] == [("a", "restarts")]
 

@@ -500,7 +500,8 @@ def compare_crossed(
     _, freedom, share = errors[sign]
     method = _CROSSED.format(over=after.over, freedom=freedom, share=share) + ("" if prior is None else _MODERATED)
     over, labels = f"restarts and {after.over}", before.mean_sums.labels
-    return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, labels)
+    own = (before.mean_sums.by_itself(), after.mean_sums.by_itself())
+    return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, labels, 0.0, *own)
 
 
 def _in_clusters_of(now: ItemSums, restarts: Restarts) -> list[ItemSums]:
