@@ -429,16 +429,13 @@ def read_passages(paths: Sequence[str | Path], most: int, *, size: int = 2000, t
 
 def _passages(file: Path, size: int, tokens: str) -> Iterator[Passage]:
     split = TOKENISERS[file_tokens(file, tokens)]
-    parts: list[str] = []
-    words = 0
+    text, words = "", 0
     for part in _parts(file):
-        parts.append(part)
+        text += part
         words += len(part.split())
         if words >= size:
-            text = "".join(parts)
             yield text, len(split(text))
-            parts, words = [], 0
-    text = "".join(parts)
+            text, words = "", 0
     yield text, len(split(text))
 
 

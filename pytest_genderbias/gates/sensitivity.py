@@ -32,10 +32,11 @@ from pytest_genderbias.statistics.inference.detectable import (
     seen_over_items,
     seen_over_restarts,
 )
-from pytest_genderbias.statistics.inference.intervals import t_quantile
+from pytest_genderbias.statistics.inference.intervals import Interval, t_quantile
 from pytest_genderbias.statistics.inference.item_sums import Arrays, ItemSums
 from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior, moderated_variance
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
+from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
@@ -117,14 +118,11 @@ def what_would_help(measurement: Measurement, statistic: str, most: float, tests
     value, known = measurement.values[statistic], restarts_of(measurement.items, statistic)
     retraining, stored = retraining_of(measurement, statistic), spread_of(measurement.items, statistic)
     spread = retraining.spread if stored is None else stored.spread
-    helps = []
+    unit, helps = _unit(measurement, statistic, retraining), []
     for k in _RESTARTS:
         if spread and value is not None and (known is None or k > len(known)):
             with suppress(UndefinedError):
-                restarts = restarts_like(value, spread, k)
-                seen = _over_restarts(
-                    measurement, statistic, _unit(measurement, statistic, retraining), restarts, tests
-                )
+                seen = _over_restarts(measurement, statistic, unit, restarts_like(value, spread, k), tests)
                 sees_enough = not why_too_weak(measurement, statistic, seen, most)
                 helps += [f"{seen.in_words} with {k} restarts"] if sees_enough else []
     no_bias = {statistic, "accuracy", "perplexity", *(about.mistakes for about in measurement.statistics.values())}
@@ -374,27 +372,31 @@ def kind_of(measurement: Measurement) -> str:
 def standard_error(measurement: Measurement, statistic: str) -> float | None:
     """Return the standard error of a statistic over items; ``None`` where none is known.
 
-    That of restarts is the mean of theirs, by the jackknife over units: their interval is over restarts. One checkpoint
-    that keeps the spread of earlier restarts has an interval of its own.
+    That of restarts is the mean of theirs, by the jackknife over units, and over templates where each has an interval
+    for others: their interval is over restarts. One checkpoint that keeps the spread of earlier restarts has an
+    interval of its own.
     """
     interval = measurement.intervals[statistic]
     if measurement.restarts and (interval is None or interval.over in REPETITIONS):
         try:
             restarts = sums_of_restarts(measurement.item_sums, statistic, measurement.restarts)
-            each = [_jackknife(sums) for sums in restarts]
+            each = [_jackknife(sums, measurement.statistics[statistic].range) for sums in restarts]
         except UndefinedError:
             return None
         return float(np.mean(each)) if np.isfinite(each).all() else None
     return None if interval is None else (interval.high - interval.low) / 2 / NORMAL
 
 
-def _jackknife(sums: ItemSums) -> float:
+def _jackknife(sums: ItemSums, limits: tuple[float, float]) -> float:
     """Return the standard error of a statistic from its values without each unit, or cluster of units (Efron 1982,
-    section 3).
+    section 3); of units crossed with templates from the interval for both.
     """
     rows = sums.by_cluster()
     without = rows.value(np.asarray(rows.sums, dtype=np.float64).sum(axis=0) - rows.sums)
-    return float(np.sqrt((len(without) - 1) * np.var(without)))
+    reach = NORMAL * float(np.sqrt((len(without) - 1) * np.var(without)))
+    within = Interval(sums.total - reach, sums.total + reach, 0.95, sums.over, "jackknife")
+    interval = two_way_interval(sums, within, limits) or within
+    return (interval.high - interval.low) / 2 / NORMAL
 
 
 @cache

@@ -41,8 +41,9 @@ from pytest_genderbias.models.roles import (
     TEXT_CLASSIFIER,
 )
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import SumsByStatistic, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, SumsByStatistic, mean_sums
 from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior
+from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
@@ -364,3 +365,19 @@ def test_the_error_of_restarts_is_that_of_clusters(masked: Measurement) -> None:
         errors.append(standard_error(restarts, masked.main))
     assert errors[1] == pytest.approx(values[::4].std(ddof=1) / np.sqrt(50))
     assert errors[1] == pytest.approx(2 * errors[0], rel=0.02)
+
+
+def test_the_error_of_restarts_is_that_for_other_templates_too(masked: Measurement) -> None:
+    """Four templates that differ say as little of others over restarts as they do in the interval of a checkpoint."""
+    table = np.random.default_rng(0).normal(size=(50, 4)) + np.array([0.0, 2.0, 4.0, 9.0])
+    labels, templates = np.array([f"item {i}" for i in range(50)]), np.array(list("abcd"))
+    sums = ItemSums(labels, table[..., None], "mean_of_template_means", "items", templates=templates)
+    reach = 1.96 * table.mean(axis=1).std(ddof=1) / np.sqrt(50)
+    interval = two_way_interval(
+        sums, Interval(sums.total - reach, sums.total + reach, 0.95, "items", ""), (0.0, np.inf)
+    )
+    one = replace(masked, sums=SumsByStatistic({masked.main: sums}), values={masked.main: sums.total})
+    one = replace(one, intervals={masked.main: interval})
+    error = standard_error(combine_restarts([one] * 3, range(3)), masked.main)
+    assert error == pytest.approx(standard_error(one, masked.main))
+    assert error > 20 * reach / 1.96
