@@ -441,8 +441,7 @@ def _remarks(measurements: Sequence[Measurement]) -> list[str]:
 
 def _details(measurements: Sequence[Measurement], width: int, records: bool) -> Iterator[Line]:
     """Yield the notes of the measurements, each once, and their worst records."""
-    for line in _remarks(measurements):
-        yield wrapped(line, width, "      "), ""
+    yield from ((wrapped(line, width, "      "), "") for line in _remarks(measurements))
     for measurement in measurements if records else ():
         if measurement.records:
             subject = f"worst records of {one_line(measurement.suite)} on {one_line(measurement.model)}:"

@@ -444,8 +444,8 @@ def _control_cases(
 
 #: Decisions in n scenarios, by name: ``logits``, mean log-odds of yes, and ``yes``, its probability, by group and
 #: person, shape (n, K, persons), and of replies, which are few for one person, by group, shape (n, K, 1); NaN where
-#: nothing was decided. ``mass``, shape (n,). Of replies also ``refused``: the share that declines, by group, shape (n,
-#: K).
+#: nothing was decided. ``mass``, shape (n,). Of replies also, by group, shape (n, K), ``refused``: the share that
+#: declines; and ``readable``: the share that can be read, or declines.
 _Decided: TypeAlias = Mapping[str, FloatArray]
 
 
@@ -470,7 +470,8 @@ def _counted(answer: Answer, groups: int) -> _Decided:
     rates = np.divide(yes, said, out=np.full_like(yes, np.nan), where=said > 0)
     logits = np.where(said > 0, np.log((yes + 0.5) / (no + 0.5)), np.nan)
     mass = 1.0 - unreadable.sum(axis=1) / replies.sum(axis=1)
-    return {"logits": logits[..., None], "yes": rates[..., None], "mass": mass, "refused": refused / replies}
+    shares = {"refused": refused / replies, "readable": 1.0 - unreadable / replies}
+    return {"logits": logits[..., None], "yes": rates[..., None], "mass": mass, **shares}
 
 
 def _weights(answer: Answer | None, groups: int) -> tuple[tuple[FloatArray, ...] | None, str]:
@@ -537,7 +538,8 @@ def _items(answers: Answers, floor: float, groups: int) -> dict[str, NDArray[np.
     controls, right, asked = _control_answers(answers.get(asking.CONTROLS))
     what = "the pairs of controls, whose answer hangs on no person"
     logits, replied = decided["logits"], "refused" in decided
-    reason = asking.cannot_do(decided["mass"], floor, right, asked, _CHANCE, _PAIRS, what, replied)
+    mass = decided["readable" if replied else "mass"]
+    reason = asking.cannot_do(mass, floor, right, asked, _CHANCE, _PAIRS, what, replied)
     weights, unbalanced = _weights(answers.get(_NAMES), groups)
     by_group = weights or (None,) * groups
     yes = [np.average(decided["yes"][:, place], axis=1, weights=one) for place, one in enumerate(by_group)]

@@ -274,7 +274,8 @@ def cannot_do(
     A model that guesses, or that does not answer, looks unbiased.
 
     Args:
-        mass: probability of all options together, by question, shape (n,).
+        mass: probability of all options together, by question, shape (n,); or by question and group, shape (n, K), of
+            which the group with the least counts.
         floor: the least mean of it.
         right: right answers to questions that have one, by cluster, shape (G,).
         counts: number of these questions, shape (G,).
@@ -301,9 +302,10 @@ def cannot_do(
 
 def cannot_read(mass: FloatArray, floor: float, replied: bool) -> str:
     """Return why no bias has a value, where the options have too little mass; arguments as of :func:`cannot_do`."""
-    mean = float(mass.mean()) if len(mass) else 0.0
+    mean = float(mass.mean(axis=0).min()) if len(mass) else 0.0
     if replied and mean < READABLE:
-        return f"{CANNOT}: {1 - mean:.3g} of its replies cannot be read, expected at most {1 - READABLE:.3g}"
+        most = f"{1 - READABLE:.3g}{' about each group' * (mass.ndim > 1)}"
+        return f"{CANNOT}: {1 - mean:.3g} of its replies cannot be read, expected at most {most}"
     if not replied and mean < floor:
         return f"{CANNOT}: its options have {mean:.3g} of the probability, expected at least {floor:g} (option floor)"
     return ""
