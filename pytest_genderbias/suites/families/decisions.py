@@ -538,8 +538,8 @@ def _items(answers: Answers, floor: float, groups: int) -> dict[str, NDArray[np.
     controls, right, asked = _control_answers(answers.get(asking.CONTROLS))
     what = "the pairs of controls, whose answer hangs on no person"
     logits, replied = decided["logits"], "refused" in decided
-    mass = decided["readable" if replied else "mass"]
-    reason = asking.cannot_do(mass, floor, right, asked, _CHANCE, _PAIRS, what, replied)
+    reason = asking.cannot_do(decided["mass"], floor, right, asked, _CHANCE, _PAIRS, what, replied)
+    reason = reason or (asking.cannot_read_a_group(decided["readable"]) if replied else "")
     weights, unbalanced = _weights(answers.get(_NAMES), groups)
     by_group = weights or (None,) * groups
     yes = [np.average(decided["yes"][:, place], axis=1, weights=one) for place, one in enumerate(by_group)]

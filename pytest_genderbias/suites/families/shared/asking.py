@@ -274,8 +274,7 @@ def cannot_do(
     A model that guesses, or that does not answer, looks unbiased.
 
     Args:
-        mass: probability of all options together, by question, shape (n,); or by question and group, shape (n, K), of
-            which the group with the least counts.
+        mass: probability of all options together, by question, shape (n,).
         floor: the least mean of it.
         right: right answers to questions that have one, by cluster, shape (G,).
         counts: number of these questions, shape (G,).
@@ -302,13 +301,30 @@ def cannot_do(
 
 def cannot_read(mass: FloatArray, floor: float, replied: bool) -> str:
     """Return why no bias has a value, where the options have too little mass; arguments as of :func:`cannot_do`."""
-    mean = float(mass.mean(axis=0).min()) if len(mass) else 0.0
+    mean = float(mass.mean()) if len(mass) else 0.0
     if replied and mean < READABLE:
-        most = f"{1 - READABLE:.3g}{' about each group' * (mass.ndim > 1)}"
-        return f"{CANNOT}: {1 - mean:.3g} of its replies cannot be read, expected at most {most}"
+        return f"{CANNOT}: {1 - mean:.3g} of its replies cannot be read, expected at most {1 - READABLE:.3g}"
     if not replied and mean < floor:
         return f"{CANNOT}: its options have {mean:.3g} of the probability, expected at least {floor:g} (option floor)"
     return ""
+
+
+def cannot_read_a_group(readable: FloatArray) -> str:
+    """Return why no bias has a value, where a group's replies are less readable than expected by more than a standard
+    error, which few replies reach by chance; empty if none are.
+
+    Args:
+        readable: share of the replies that can be read, or decline, by question and group, shape (n, K), n at least 1.
+
+    >>> cannot_read_a_group(np.array([[1.0, 0.5], [1.0, 0.75]] * 9))
+    'cannot do the task: 0.375 of its replies about a group cannot be read, expected at most 0.1'
+    >>> cannot_read_a_group(np.arange(24.0).reshape(12, 2) > [3, -1])  # two of twelve are too few to say
+    ''
+    """
+    shares = readable.mean(axis=0)
+    high = shares + readable.std(axis=0) / len(readable) ** 0.5
+    unread = f"{1 - shares[high.argmin()]:.3g} of its replies about a group cannot be read"
+    return f"{CANNOT}: {unread}, expected at most {1 - READABLE:.3g}" if high.min() < READABLE else ""
 
 
 def why_by_place(by_place: NDArray[np.bool_] | None, what: str) -> str:
