@@ -133,8 +133,8 @@ def overview(
         measurements: of the run; of several of one suite and model, the one with most cases is shown.
         judgements: of the run. Those of mitigations and plans have tables of their own.
         width: columns of the terminal.
-        detail: 0 for main statistics and gates; 1 for all statistics and the notes of the measurements; 2 for their
-            worst records, too.
+        detail: 0 for main statistics, refusals that differ by group, and gates; 1 for all statistics and the notes of
+            the measurements; 2 for their worst records, too.
     """
     gates = [one for one in judgements if one.of_reduction is None]
     seen = {(one.suite, one.model, one.statistic) for one in gates}
@@ -148,7 +148,7 @@ def overview(
     figures = [
         Figure(one, name)
         for one in shown
-        for name in (one.values if everything else [one.main])
+        for name in (one.values if everything else [one.main, *_refusals(one)])
         if (one.suite, one.model, name) not in seen
     ]
     suites = list(_suite_rows(figures))
@@ -169,6 +169,12 @@ def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
     shown = largest(measurements, lambda one: (one.model, one.suite))
     order = {model: i for i, model in enumerate(dict.fromkeys(one.model for one in shown))}
     return sorted(shown, key=lambda one: (order[one.model], one.statistics[one.main].no_gate != "", one.suite))
+
+
+def _refusals(measurement: Measurement) -> list[str]:
+    """Return the statistic that compares refusals by group, where they differ: what the other figures leave out."""
+    bounds = {name: measurement.intervals.get(name) for name in ("refusal_difference", "refusal_rms")}
+    return [name for name, of in bounds.items() if of is not None and not of.low <= 0 <= of.high][:1]
 
 
 def _title(measurements: Sequence[Measurement]) -> str:

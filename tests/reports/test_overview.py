@@ -108,6 +108,15 @@ def test_a_suite_has_one_line_and_a_dash_its_reason() -> None:
     ]
 
 
+@pytest.mark.parametrize(("low", "is_shown"), [(0.44, True), (-0.05, False)])
+def test_refusals_that_differ_by_group_stand_beside_the_main_statistic(low: float, is_shown: bool) -> None:
+    refuses = measured("hiring-screen", {"group_rms": 0.0, "refusal_difference": 0.512, "refusal_rms": 0.256})
+    bounds = dict.fromkeys(("refusal_difference", "refusal_rms"), Interval(low, 0.599, 0.95, "prompts", ""))
+    rows = lines([dataclasses.replace(refuses, intervals={**refuses.intervals, **bounds})], [])
+    assert any("refusal_difference" in row and "0.440 to 0.599" in row for row in rows) == is_shown
+    assert not any("refusal_rms" in row for row in rows)
+
+
 def test_a_reason_that_several_statistics_of_a_suite_share_is_given_once() -> None:
     reasons = {"pearson_r": "cannot do the task", "slope": "cannot do the task", "gap": "too few", "slope_2": "too few"}
     cannot = measured("winogender-chat", dict.fromkeys(reasons), reasons=reasons)
