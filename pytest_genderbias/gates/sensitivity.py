@@ -370,11 +370,12 @@ def kind_of(measurement: Measurement) -> str:
 
 
 def standard_error(measurement: Measurement, statistic: str) -> float | None:
-    """Return the standard error of a statistic over items; ``None`` where none is known.
+    """Return the standard error of a statistic over items, of which the packaged ratios are multiples; ``None`` where
+    none is known.
 
-    That of restarts is the mean of theirs, by the jackknife over units, and over templates where each has an interval
-    for others: their interval is over restarts. One checkpoint that keeps the spread of earlier restarts has an
-    interval of its own.
+    It is half the width of the interval over 1.96. That of restarts, whose interval is over restarts, is the mean of
+    theirs, by the jackknife over units; where units are crossed with templates it is over both, as their intervals are.
+    One checkpoint that keeps the spread of earlier restarts has an interval of its own.
     """
     interval = measurement.intervals[statistic]
     if measurement.restarts and (interval is None or interval.over in REPETITIONS):
