@@ -43,10 +43,12 @@ def _report(typed: Typed) -> list[str]:
     if not files:
         print_lines("\n".join(door("report in words")(report, terminal_width(), typed.values["verbose"])))
         return []
-    for output, path in files:
-        if output.kind == "history":
-            report = door("runs before")(report, path)
-    return write_files(report, files)
+    troubles: list[str] = []
+    for output, path in files:  # the history comes first, and the others show its runs
+        troubles += write_files(report, [(output, path)])
+        if output.kind == "history" and not troubles:
+            report = door("runs of a history")(report, path)
+    return troubles
 
 
 def _history(typed: Typed) -> list[str]:

@@ -19,7 +19,7 @@ DOORS: Mapping[str, str] = {
     "summary of a job": "reports.markdown:append_summary",
     "pictures of measurements": "reports.pictures:draw_measurements",
     "pictures of a run": "reports.pictures:draw_run",
-    "runs before": "reports.pictures:with_history",
+    "runs of a history": "reports.pictures:with_history",
     "page of a history": "reports.history_table:history_page",
     "schema of a report": "reports.json_schema:report_schema",
     "list of suites": "reports.suite_page:list_all",

@@ -79,6 +79,7 @@ class Output:
 #: In the order in which they are written. A run writes those with a flag; the others are made by ``--to``.
 OUTPUTS = (
     Output("json", "run_report:write_json", parse.file, flagged=True),
+    Output("history", "history:write_history", parse.file_or_url, (".db", ".sqlite"), check="history:check_history"),
     Output("mlflow", "mlflow_runs:write_mlflow", parse.as_is, package="mlflow", check="mlflow_runs:check_mlflow"),
     Output("summary", "markdown:write_summary", parse.file, (".md",), flagged=True),
     Output("records", "records:write_records", parse.records_file, (".csv", ".parquet")),
@@ -88,7 +89,6 @@ OUTPUTS = (
     Output("report", "html_page:write_report", parse.file, (".html",), flagged=True),
     Output("gates", "written_gates:write_gates", parse.new_gate_file, (".bias.yaml",)),
     Output("audit", "audit:write_audit", parse.writable_folder, ("audit",)),
-    Output("history", "history:write_history", parse.file_or_url, (".db", ".sqlite"), check="history:check_history"),
 )
 MADE = {output.kind: output for output in OUTPUTS if output.kind != "json"}  #: from the JSON file of a run
 

@@ -132,37 +132,22 @@ def read_history(path: Where, runs: int = MOST_RUNS) -> tuple[Trace, ...]:
 
 
 def with_history(report: RunReport, path: Where) -> RunReport:
-    """Return a report with the traces of the main and the gated statistics that it measured, over the latest 30 runs
-    and itself.
+    """Return a report with the traces of the main and the gated statistics that it measured, over the latest 30 runs.
 
     Args:
-        report: of a run, which need not be in the history yet.
-        path: of the history; it may not be there yet, and is not changed.
+        report: of a run that the history has.
+        path: of the history; it is not changed.
 
     Raises:
-        DataFileError: the file is no history, or a later version of pytest-genderbias wrote it.
+        DataFileError: as :func:`read_history`.
     """
-    with _in_memory(path) as store:
-        _bring_up_to_date(store, path)
-        _add(store, report)
-        own = _traces(store, 1, path)
-    known: dict[tuple[str, ...], Trace] = {}
-    if _is_there(path):
-        with _reading(path) as store:
-            is_added = store.execute("SELECT 1 FROM runs WHERE digest = ?", (_digest(report),)).fetchone() is not None
-            known = {trace.key: trace for trace in _traces(store, _SHOWN_RUNS, path)}
-        if is_added:
-            own = [known.get(trace.key, trace) for trace in own]
-            known = {}
-    traces = (_joined(known.get(trace.key), trace) for trace in own)
-    return replace(report, history=tuple(trace for trace in traces if trace.main or trace.is_gated))
-
-
-def _joined(earlier: Trace | None, trace: Trace) -> Trace:
-    """Return a trace with the points of earlier runs, in the order of their time."""
-    if earlier is None:
-        return trace
-    return replace(trace, points=tuple(sorted((*earlier.points, *trace.points), key=lambda point: _in_utc(point.date))))
+    own = {
+        tuple(map(_text, (one.model, one.suite, _options(one), name)))
+        for one in report.measurements
+        for name in one.values
+    }
+    traces = read_history(path, _SHOWN_RUNS)
+    return replace(report, history=tuple(one for one in traces if one.key in own and (one.main or one.is_gated)))
 
 
 def check_history(path: Where) -> None:

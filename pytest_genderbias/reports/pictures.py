@@ -50,7 +50,7 @@ _MOST_RELEASES = 24  #: pictures of statistics over runs: of gates that became w
 
 
 def with_history(report: RunReport, path: history.Where) -> RunReport:
-    """Return a report with the runs of a history before it, and their pictures.
+    """Return a report with its values over the runs of a history, and their pictures.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.reports.history.with_history`.

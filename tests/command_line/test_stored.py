@@ -10,9 +10,10 @@ from support.run_reports import hostile_report, run_report
 
 from pytest_genderbias.gates.verdicts import FinishedTest
 from pytest_genderbias.plugin import outputs
+from pytest_genderbias.reports.history import write_history
 from pytest_genderbias.reports.markdown import write_summary
 from pytest_genderbias.reports.records import write_records
-from pytest_genderbias.reports.run_report import RunReport, write_json
+from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
 
 
 @pytest.fixture
@@ -35,10 +36,12 @@ def test_the_files_are_those_of_the_run(stored: pytest.Pytester, monkeypatch: py
 
 
 def test_a_run_is_added_to_a_history_once(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    for _ in range(2):
-        assert report(stored, monkeypatch, "--to", "runs.db") == ("", "", 0)
+    write_history(run_report(run=RunInfo("2026-11-21T10:00:00+00:00", "0.1.0")), Path("runs.db"))
+    for _ in range(2):  # the second page has a picture of the runs
+        assert report(stored, monkeypatch, "--to", "runs.db", "--to", "page.html") == ("", "", 0)
     (row,) = type_command(stored, monkeypatch, "history", "runs.db", "--markdown").out.splitlines()[2:]
-    assert row.split("|")[4].strip() == "1"
+    assert row.split("|")[4].strip() == "2"
+    assert "over runs" in Path("page.html").read_text()
 
 
 def test_without_a_flag_the_verdicts_are_printed(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +133,6 @@ def test_a_file_is_known_by_its_name(tmp_path: Path, text: str, kind: str, path:
 @pytest.mark.parametrize("text", ["out", "page.htm", "json=run.json", "run.json", "my-figures", "audit=", ""])
 def test_what_no_name_tells_is_a_usage_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(
-        pytest.UsageError, match=r"--to: cannot tell what .* write KIND=PATH, with KIND one of mlflow, "
+        pytest.UsageError, match=r"--to: cannot tell what .* write KIND=PATH, with KIND one of history, mlflow, "
     ):
         outputs.destination(text, tmp_path)

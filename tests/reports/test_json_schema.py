@@ -11,7 +11,7 @@ import pytest
 from support.run_reports import hostile_report, run_report
 from support.small_projects import JOB_PERSONS, model
 
-from pytest_genderbias.reports.history import with_history
+from pytest_genderbias.reports.history import with_history, write_history
 from pytest_genderbias.reports.json_schema import report_schema
 from pytest_genderbias.reports.run_report import RunReport, read_report
 
@@ -44,7 +44,9 @@ def test_a_real_run_with_all_its_parts_is_valid(project: pytest.Pytester) -> Non
     validator().validate(report)
     for part in ("measurements", "judgements", "comparisons", "not_judged", "variance", "tests"):
         assert report[part], part
-    validator().validate(with_history(read_report(project.path / "r.json"), project.path / "h.db").to_dict())
+    stored = read_report(project.path / "r.json")
+    write_history(stored, project.path / "h.db")
+    validator().validate(with_history(stored, project.path / "h.db").to_dict())
     assert report["judgements"][0]["code"] == "regressed"
 
 
