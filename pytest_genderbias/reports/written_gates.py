@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import shlex
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from pytest_genderbias.errors import BiasError, GateError, WriteError
 from pytest_genderbias.folders import write_whole
@@ -31,8 +31,6 @@ from pytest_genderbias.text.printable import format_bounds, format_number, forma
 
 _LEAST_MARGIN = 1e-3  #: of a gate on a value that is neutral, so that rounding does not break it
 _SHARE = 0.1  #: of the distance from neutral: the margin where nothing is known of other items
-_PLAIN = re.compile(r"(\./)?[A-Za-z][\w./-]*")
-_YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  #: that YAML reads as something else
 _KEYS = {"higher": "at_most", "lower": "at_least", "away": "within"}
 #: Flags that a run needs again, and keys of the ini file that its command line set.
 _CONDITIONS = ("--bias-data", "--bias-dtype", "--bias-device", "--bias-labels")
@@ -157,12 +155,12 @@ def _entry(measurement: Measurement, suites: Mapping[str, tuple[str, Suite]], se
     return [
         *_comment(_measured(measurement, name, bounds)),
         *_comment(f"The margin {margin:.3g} is {source}."),
-        f"  - suite: {_scalar(suite[0])}",
-        f"    statistic: {_scalar(name)}",
+        f"  - suite: {_yaml(suite[0])}",
+        f"    statistic: {_yaml(name)}",
         f"    {key}: {limit}",
         *(["    generalise: true"] if generalise else []),
-        *([f"    settings: {{{', '.join(f'{k}: {v}' for k, v in settings.items())}}}"] if settings else []),
-        *([f"    models: [{_scalar(measurement.model)}]"] if several else []),
+        *([f"    settings: {_yaml(settings)}"] if settings else []),
+        *([f"    models: {_yaml([measurement.model])}"] if several else []),
     ]
 
 
@@ -230,35 +228,25 @@ def _rounded(value: float, towards: Callable[[float], int]) -> str:
     return np.format_float_positional(float(f"{steps * unit:.3g}"), trim="-")
 
 
-def _settings(measurement: Measurement, options: Mapping[str, Option]) -> dict[str, str]:
-    """Return the settings that make a gate measure what was measured, as YAML: the sample, the seed, restarts, and
-    options that are not the default.
+def _settings(measurement: Measurement, options: Mapping[str, Option]) -> dict[str, object]:
+    """Return the settings that make a gate measure what was measured: the sample, the seed, restarts, and options that
+    are not the default.
     """
-    signature = measurement.signature
-    settings = {"limit": str(measurement.n)} if measurement.n < measurement.n_total else {}
-    if signature["settings"].get("seed"):
-        settings["seed"] = str(signature["settings"]["seed"])
-    if measurement.restarts:
-        settings["seeds"] = str(measurement.restarts)
-    for name, value in signature["settings"].items():
-        if name in options and value != options[name].default:
-            settings[name] = _value(value)
-    return settings
+    asked = measurement.signature["settings"]
+    settings = {"limit": measurement.n} if measurement.n < measurement.n_total else {}
+    settings |= {"seed": asked["seed"]} if asked.get("seed") else {}
+    settings |= {"seeds": measurement.restarts} if measurement.restarts else {}
+    return settings | {name: of for name, of in asked.items() if name in options and of != options[name].default}
 
 
-def _value(value: object) -> str:
-    if isinstance(value, float):
-        return np.format_float_positional(value, trim="0")
-    return _scalar(value) if isinstance(value, str) else json.dumps(value)
+def _yaml(value: object) -> str:
+    """Return a value as it stands in a line of YAML.
 
-
-def _scalar(text: str) -> str:
-    """Return a text as YAML reads it: as it is where it is a word, else in quotes.
-
-    >>> _scalar("lm-occupation"), _scalar("no"), _scalar("a: b")
-    ('lm-occupation', '"no"', '"a: b"')
+    >>> _yaml("lm-occupation"), _yaml("no"), _yaml("a: b"), _yaml({"limit": 9, "unit": None})
+    ('lm-occupation', "'no'", "'a: b'", '{limit: 9, unit: null}')
     """
-    return text if _PLAIN.fullmatch(text) and text.lower() not in _YAML_WORDS else json.dumps(text)
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf)
+    return text.removesuffix("...\n").rstrip()
 
 
 def _known_suites(measured: set[str], arguments: Iterable[str], path: Path) -> dict[str, tuple[str, Suite]]:
