@@ -16,7 +16,7 @@ from pytest_genderbias.escaping import print_lines, printable
 from pytest_genderbias.gates.book import BaselineEntry, read_book
 from pytest_genderbias.gates.book_places import listed, place_of
 from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.outputs import OUTPUTS, check_destinations, destination, write_files
+from pytest_genderbias.plugin.outputs import OUTPUTS, destination, write_files
 from pytest_genderbias.plugin.without_files import terminal_width
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
 from pytest_genderbias.text.columns import paragraph, rows_or_blocks
@@ -38,7 +38,6 @@ def _report(typed: Typed) -> list[str]:
     """Write the files that ``--to`` names; without one, print verdicts and figures."""
     named = [destination(text, Path.cwd()) for text in typed.values["to"]]
     files = sorted(named, key=lambda file: OUTPUTS.index(file[0]))
-    check_destinations(files)
     report = read_report(Path(typed.values["file"]))
     if not files:
         print_lines("\n".join(door("report in words")(report, terminal_width(), typed.values["verbose"])))

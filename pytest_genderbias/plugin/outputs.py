@@ -38,8 +38,6 @@ class Output:
         flagged: whether a run writes it where ``--bias-KIND`` says.
         package: what the writer imports and does not come with the plugin; the extra of the same name installs it.
             Empty for none.
-        check: module in ``reports`` and function that takes the path before anything is read, and raises an
-            error if nothing can be written there; empty for none.
     """
 
     kind: str
@@ -48,7 +46,6 @@ class Output:
     names: tuple[str, ...] = ()
     flagged: bool = False
     package: str = ""
-    check: str = ""
 
     @property
     def flag(self) -> str:
@@ -79,11 +76,11 @@ class Output:
 #: In the order in which they are written. A run writes those with a flag; the others are made by ``--to``.
 OUTPUTS = (
     Output("json", "run_report:write_json", parse.file, flagged=True),
-    Output("history", "history:write_history", parse.file_or_url, (".db", ".sqlite"), check="history:check_history"),
-    Output("mlflow", "mlflow_runs:write_mlflow", parse.as_is, package="mlflow", check="mlflow_runs:check_mlflow"),
+    Output("history", "history:write_history", parse.file_or_url, (".db", ".sqlite")),
+    Output("mlflow", "mlflow_runs:write_mlflow", parse.as_is, package="mlflow"),
     Output("summary", "markdown:write_summary", parse.file, (".md",), flagged=True),
     Output("records", "records:write_records", parse.records_file, (".csv", ".parquet")),
-    Output("card", "model_card:write_model_card", parse.file, ("card.md", "readme.md"), check="model_card:check_card"),
+    Output("card", "model_card:write_model_card", parse.file, ("card.md", "readme.md")),
     Output("eval-results", "model_card:write_eval_results", parse.writable_folder, (".eval_results",)),
     Output("figures", "figures.files:write_figures", parse.writable_folder, ("figures",)),
     Output("report", "html_page:write_report", parse.file, (".html",), flagged=True),
@@ -98,7 +95,7 @@ def destination(text: str, folder: Path) -> tuple[Output, Path | str]:
     it is.
 
     Raises:
-        UsageError: it cannot be told, or cannot be written there.
+        UsageError: it cannot be told, its package is missing, or it cannot be written there.
     """
     kind, equals, path = text.partition("=")
     if not equals or kind not in MADE:
@@ -113,7 +110,10 @@ def destination(text: str, folder: Path) -> tuple[Output, Path | str]:
                 f" {', '.join(MADE)}"
             )
         )
-    return MADE[kind], MADE[kind].parse(path, Origin("--to", folder, folder))
+    output = MADE[kind]
+    if output.lacks_package:
+        raise pytest.UsageError(f"--to: needs {output.package}; install with: {installing(output.package)}")
+    return output, output.parse(path, Origin("--to", folder, folder))
 
 
 def _names(end: str, name: str) -> bool:
@@ -123,18 +123,6 @@ def _names(end: str, name: str) -> bool:
 def needs_report(settings: Settings) -> bool:
     """Return whether a flag asks for a file, or for what GitHub shows."""
     return settings.github or any(output.path(settings) is not None for output in OUTPUTS)
-
-
-def check_destinations(files: Iterable[tuple[Output, Path | str]]) -> None:
-    """Raise a usage error if a package is missing that writes one of these files, or nothing can be written there."""
-    for output, path in files:
-        if output.lacks_package:
-            raise pytest.UsageError(f"--to: needs {output.package}; install with: {installing(output.package)}")
-        if output.check:
-            try:
-                reach(f"reports.{output.check}")(path)
-            except BiasError as error:
-                raise pytest.UsageError(printable(f"--to: {_plain(error, path)}")) from None
 
 
 def write_outputs(

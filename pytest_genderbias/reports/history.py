@@ -150,24 +150,6 @@ def with_history(report: RunReport, path: Where) -> RunReport:
     return replace(report, history=tuple(one for one in traces if one.key in own and (one.main or one.is_gated)))
 
 
-def check_history(path: Where) -> None:
-    """Raise an error if a file is there that is no history, or that a later version of pytest-genderbias wrote.
-
-    Raises:
-        DataFileError: it is.
-    """
-    if _is_there(path):
-        with _reading(path):
-            pass
-
-
-def _is_there(path: Where) -> bool:
-    if isinstance(path, Path):
-        return path.exists()
-    with opened_server(path, False) as server:
-        return server.version() > 0
-
-
 # The file.
 
 

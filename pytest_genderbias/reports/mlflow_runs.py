@@ -6,12 +6,10 @@ import datetime
 import hashlib
 import json
 import math
-import os
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import WriteError
@@ -23,7 +21,6 @@ from pytest_genderbias.text.printable import json_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_\-. /]")  #: what MLflow takes in the name of a metric on every system
 _LONGEST_NAME, _LONGEST_VALUE = 200, 4_000
@@ -55,49 +52,16 @@ def write_mlflow(report: RunReport, experiment: str) -> None:
         WriteError: the server does not take it. An MLflow run that was begun is then marked as failed.
     """
     from mlflow import MlflowClient
-
-    with _refused(experiment):
-        client = MlflowClient()
-        known = client.get_experiment_by_name(experiment)
-        _refuse_deleted(known)
-        place = client.create_experiment(experiment) if known is None else known.experiment_id
-        for model in logged(report):
-            _log(client, place, report, model)
-
-
-def check_mlflow(experiment: str) -> None:
-    """Raise an error if the server of ``MLFLOW_TRACKING_URI`` cannot be asked for an experiment, or the experiment was
-    deleted.
-
-    A store on this machine is not asked, since that would make one.
-
-    Raises:
-        WriteError: it cannot.
-    """
-    if not os.environ.get("MLFLOW_TRACKING_URI", "").startswith(("http:", "https:")):
-        return
-    from mlflow import MlflowClient
-
-    with _refused(experiment):
-        _refuse_deleted(MlflowClient().get_experiment_by_name(experiment))
-
-
-def _refuse_deleted(known: Experiment | None) -> None:
-    if known is not None and known.lifecycle_stage != "active":
-        raise WriteError(
-            None, "the experiment was deleted; restore it, or name another", f"MLflow's experiment {known.name}"
-        )
-
-
-@contextmanager
-def _refused(experiment: str) -> Iterator[None]:
-    """Turn errors of MLflow into one of ours, in one line."""
     from mlflow.exceptions import MlflowException
 
     try:
-        yield
-    except WriteError:
-        raise
+        client = MlflowClient()
+        known = client.get_experiment_by_name(experiment)
+        if known is not None and known.lifecycle_stage != "active":
+            raise MlflowException("the experiment was deleted; restore it, or name another")
+        place = client.create_experiment(experiment) if known is None else known.experiment_id
+        for model in logged(report):
+            _log(client, place, report, model)
     except (MlflowException, OSError) as error:
         message = " ".join(str(error).split())[:500]
         raise WriteError(None, message, f"MLflow's experiment {printable(experiment)}") from None

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,9 +54,9 @@ def write_model_card(report: RunReport, path: Path) -> None:
         DataFileError: the card's metadata cannot be read, or cannot be changed without a change of anything else.
     """
     model = card_model(report)
-    card = Card.read(path)
-    name = card.name or model
-    write_whole(path, card.with_results(_model_index(name, eval_results(report, model))).encode())
+    card = read_whole(path, _LARGEST) if path.exists() else ""
+    ours = _model_index(model, eval_results(report, model))
+    write_whole(path, with_results(card, ours, str(path)).encode())
 
 
 def write_eval_results(report: RunReport, folder: Path) -> None:
@@ -173,107 +172,54 @@ def _model_index(name: str, results: list[EvalResult]) -> Results:
     return index
 
 
-def check_card(path: Path) -> None:
-    """Raise an error if a card is there whose metadata cannot be read.
+def with_results(text: str, ours: Results, path: str) -> str:
+    """Return the text of a card with our results in the place of earlier ones. All other lines are as they were.
+
+    Args:
+        text: of the card; empty without one.
+        ours: the list of models with our results, which stand in the first model of the card if it has one.
+        path: of the card, for messages.
 
     Raises:
-        DataFileError: one is.
+        DataFileError: the metadata are no plain YAML, or no metadata of a card, or are written so that nothing can be
+            replaced without a change of anything else.
     """
-    Card.read(path)
-
-
-@dataclass(frozen=True)
-class Card:
-    """A model card: its text before the metadata, the metadata, and the text behind them, with their line ends.
-
-    Attributes:
-        path: of the card, for messages.
-        before: everything up to the metadata, with the line that opens them; empty without metadata.
-        metadata: YAML.
-        after: the line that closes the metadata, and the text of the card.
-    """
-
-    path: str
-    before: str
-    metadata: str
-    after: str
-
-    @classmethod
-    def read(cls, path: Path) -> Card:
-        """Return a card; an empty one if there is no file.
-
-        Raises:
-            DataFileError: the file cannot be read, or its metadata are no plain YAML, or no metadata of a card.
-        """
-        text = read_whole(path, _LARGEST) if path.exists() else ""
-        match = _METADATA.match(text)
-        card = (
-            cls(str(path), match[1], match[2], match[3] + text[match.end() :])
-            if match
-            else cls(str(path), "", "", text)
+    match = _METADATA.match(text)
+    before, metadata = (match[1], match[2]) if match else ("", "")
+    content = _parsed(metadata, path)
+    index = content.get(_KEY)
+    if index is not None and not (isinstance(index, list) and all(map(_is_entry, index))):
+        line = content.lines[_KEY] + len(_BREAK.findall(before))
+        raise DataFileError(
+            f"{path}:{line}: {_KEY}: expected a list of models, each a mapping with a list of results; fix or remove it"
         )
-        card._content()
-        return card
-
-    @property
-    def name(self) -> str:
-        """The name of the model in the card's results; empty without one."""
-        index = self._content().get(_KEY)
-        return str(index[0].get("name") or "") if index else ""
-
-    def with_results(self, ours: Results) -> str:
-        """Return the text of the card with our results in the place of earlier ones.
-
-        Raises:
-            DataFileError: the metadata are written so that nothing can be replaced without a change of anything else.
-        """
-        content = self._content()
-        known = plain(content)
-        index = _merged(known.get(_KEY), ours)
-        metadata = self._replaced(content, index)
-        if plain(self._parsed(metadata)) != {**known, _KEY: index}:
-            raise DataFileError(
-                f"{self.path}: its metadata cannot be changed line by line; write a key a line, {_KEY} among them"
-            )
-        if self.before:
-            return self.before + metadata + self.after
-        end = self._line_end
-        return f"---{end}{metadata}{end}---{end}{self.after}"
-
-    @property
-    def _line_end(self) -> str:
-        match = _BREAK.search(self.before + self.metadata + self.after)
-        return match[0] if match else "\n"
-
-    def _content(self) -> LocatedMap:
-        """Return the metadata, whose results are a list of mappings as the Hub has them."""
-        content = self._parsed(self.metadata)
-        index = content.get(_KEY)
-        line = content.lines.get(_KEY, 1) + len(_BREAK.findall(self.before))
-        if index is not None and not (isinstance(index, list) and all(map(_is_entry, index))):
-            raise DataFileError(
-                f"{self.path}:{line}: {_KEY}: expected a list of models, each a mapping with a list of results; fix or"
-                " remove it"
-            )
-        return content
-
-    def _parsed(self, metadata: str) -> LocatedMap:
-        return parse_map(metadata, self.path) if metadata.strip() else LocatedMap(self.path, 1)
-
-    def _replaced(self, content: LocatedMap, index: Results) -> str:
-        """Return the metadata with another list of results; all other lines are as they were."""
-        end = self._line_end
-        ours = yaml.safe_dump({_KEY: index}, sort_keys=False, allow_unicode=True, width=_WIDE, line_break=end).rstrip(
-            "\r\n"
+    known, end = plain(content), (_BREAK.search(text) or ["\n"])[0]
+    merged = _merged(known.get(_KEY), ours)
+    replaced = _replaced(metadata, content, merged, end)
+    if plain(_parsed(replaced, path)) != {**known, _KEY: merged}:
+        raise DataFileError(
+            f"{path}: its metadata cannot be changed line by line; write a key a line, {_KEY} among them"
         )
-        if _KEY not in content:
-            return self.metadata.rstrip("\r\n") + end + ours if self.metadata.strip() else ours
-        lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", self.metadata)
-        first = content.lines[_KEY] - 1
-        last = min((line - 1 for line in content.lines.values() if line - 1 > first), default=len(lines))
-        while last > first + 1 and (not lines[last - 1].strip() or lines[last - 1].startswith("#")):
-            last -= 1  # comments and empty lines belong to what follows
-        return "".join([*lines[:first], ours, end if last < len(lines) else "", *lines[last:]])
+    return before + replaced + text[match.end(2) :] if match else f"---{end}{replaced}{end}---{end}{text}"
+
+
+def _parsed(metadata: str, path: str) -> LocatedMap:
+    return parse_map(metadata, path) if metadata.strip() else LocatedMap(path, 1)
+
+
+def _replaced(metadata: str, content: LocatedMap, index: Results, end: str) -> str:
+    """Return the metadata with another list of results; all other lines are as they were."""
+    ours = yaml.safe_dump({_KEY: index}, sort_keys=False, allow_unicode=True, width=_WIDE, line_break=end).rstrip(
+        "\r\n"
+    )
+    if _KEY not in content:
+        return metadata.rstrip("\r\n") + end + ours if metadata.strip() else ours
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", metadata)
+    first = content.lines[_KEY] - 1
+    last = min((line - 1 for line in content.lines.values() if line - 1 > first), default=len(lines))
+    while last > first + 1 and (not lines[last - 1].strip() or lines[last - 1].startswith("#")):
+        last -= 1  # comments and empty lines belong to what follows
+    return "".join([*lines[:first], ours, end if last < len(lines) else "", *lines[last:]])
 
 
 def _is_entry(entry: object) -> bool:

@@ -18,14 +18,7 @@ from pytest_genderbias.gates.judgement import BaselineFacts, SinceAnchor
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports import history
-from pytest_genderbias.reports.history import (
-    APPLICATION,
-    MIGRATIONS,
-    check_history,
-    read_history,
-    with_history,
-    write_history,
-)
+from pytest_genderbias.reports.history import APPLICATION, MIGRATIONS, read_history, with_history, write_history
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 
 HOSTILE = "'); DROP TABLE runs; -- <b> \x1b[31m \u202e \x00 \ud800"
@@ -213,7 +206,6 @@ def test_what_a_killed_run_left_half_written_is_undone(tmp_path: Path) -> None:
         shutil.copy(f"{path}-journal", f"{killed}-journal")
         store.execute("ROLLBACK")
     assert killed.read_bytes() != path.read_bytes()
-    check_history(killed)
     assert read_history(killed) == read_history(path)
     write_history(on(6, hand_made()), killed)
     assert len(read_history(killed)[0].points) == 6
@@ -234,7 +226,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, monk
     assert rows(path, "SELECT place FROM runs") == [("here",), ("here",)]
     assert rows(path, "PRAGMA user_version") == [(len(later),)]
     monkeypatch.setattr(history, "MIGRATIONS", MIGRATIONS)
-    for use in (check_history, read_history, lambda file: write_history(on(3, hand_made()), file)):
+    for use in (read_history, lambda file: write_history(on(3, hand_made()), file)):
         with pytest.raises(
             DataFileError,
             match=r"a later version of pytest-genderbias wrote this history \(schema 4; this one reads up to 3\)",
@@ -313,7 +305,7 @@ def test_a_history_with_more_than_the_migrations_make_is_refused_before_use(
     write_history(on(1, hand_made()), path)
     with closing(sqlite3.connect(path)) as store:
         store.executescript(script)
-    for use in (check_history, read_history, lambda file: write_history(on(2, hand_made()), file)):
+    for use in (read_history, lambda file: write_history(on(2, hand_made()), file)):
         with pytest.raises(
             DataFileError, match=rf"bias\.db: expected a history .*, got a file {reason}; name another"
         ) as caught:

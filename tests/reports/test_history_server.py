@@ -22,7 +22,7 @@ from pytest_genderbias.errors import DataFileError, SettingError, WriteError
 from pytest_genderbias.gates.judgement import BaselineFacts, SinceAnchor
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports import history
-from pytest_genderbias.reports.history import MIGRATIONS, check_history, read_history, with_history, write_history
+from pytest_genderbias.reports.history import MIGRATIONS, read_history, with_history, write_history
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -101,7 +101,6 @@ def reports() -> list[RunReport]:
 
 @pytest.mark.slow
 def test_a_server_holds_what_a_file_holds(url: str, tmp_path: Path) -> None:
-    check_history(url)
     with pytest.raises(DataFileError, match="no history of any; genderbias report FILE --to URL writes one"):
         read_history(url)
     for report in reports():
@@ -112,7 +111,6 @@ def test_a_server_holds_what_a_file_holds(url: str, tmp_path: Path) -> None:
         assert read_history(url) == read_history(tmp_path / "bias.db")
     assert read_history(url, runs=2) == read_history(tmp_path / "bias.db", runs=2)
     assert rows(url, "SELECT count(*) FROM bias_history.runs") == [(4,)]
-    check_history(url)
 
 
 @pytest.mark.slow
@@ -188,7 +186,7 @@ def test_versions_of_a_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None
     write_history(on(2, hand_made()), url)
     assert len(read_history(url)[0].points) == 2
     monkeypatch.setattr(history, "MIGRATIONS", MIGRATIONS[:2])
-    for use in (check_history, read_history, lambda where: write_history(on(3, hand_made()), where)):
+    for use in (read_history, lambda where: write_history(on(3, hand_made()), where)):
         with pytest.raises(DataFileError, match=r"later version of pytest-genderbias wrote this history \(schema 3;"):
             use(url)
 
@@ -220,7 +218,7 @@ def test_a_url_with_a_password_is_refused(
 ) -> None:
     if not url.startswith("s3"):
         pytest.importorskip("psycopg", reason="needs psycopg")
-    for use in (check_history, read_history, lambda where: write_history(on(1), where)):
+    for use in (read_history, lambda where: write_history(on(1), where)):
         with pytest.raises(SettingError, match=said) as refusal:
             use(url)
         assert "secret" not in str(refusal.value)
@@ -233,13 +231,13 @@ def test_a_url_with_a_password_is_refused(
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(SettingError, match=r"needs psycopg; install with: .*\[postgres\]"):
-        check_history("postgresql://host/bias")
+        read_history("postgresql://host/bias")
 
 
 def test_a_server_that_does_not_answer_is_one_error(tmp_path: Path) -> None:
     pytest.importorskip("psycopg", reason="needs psycopg")
     nowhere = f"postgresql:///bias?host={tmp_path}"
     with pytest.raises(DataFileError, match=r"the history cannot be read: .*check the URL and the server"):
-        check_history(nowhere)
+        read_history(nowhere)
     with pytest.raises(WriteError, match="check the URL and the server"):
         write_history(on(1, hand_made()), nowhere)

@@ -15,7 +15,6 @@ from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.verdicts import FinishedTest
 from pytest_genderbias.reports.mlflow_runs import (
     _verdicts,
-    check_mlflow,
     logged,
     metrics_of,
     name_of_run,
@@ -134,11 +133,3 @@ def test_a_real_store_has_the_run_of_each_model(tmp_path: Path, monkeypatch: pyt
     client.delete_experiment(experiment.experiment_id)
     with pytest.raises(WriteError, match="the experiment was deleted"):
         write_mlflow(report(), "bias")
-
-
-def test_a_store_on_this_machine_is_not_made_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for place in ("", f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "mlruns")):
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", place)
-        check_mlflow("bias")
-    assert list(tmp_path.iterdir()) == []
