@@ -56,30 +56,8 @@ from pytest_genderbias.suites.suite import family_of
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.printable import counted, format_bounds, format_number, format_share
 
-Part: TypeAlias = Mapping[str, object]  #: what the template shows of a section, a table or the text of a gate
+Part: TypeAlias = Mapping[str, object]  #: what the template shows of a section, a table, a column or the text of a gate
 PageRow: TypeAlias = "tuple[PageCell, ...]"  #: it is coloured and filtered by the badge among its cells
-
-
-@dataclass(frozen=True)
-class PageColumn:
-    """A column.
-
-    Attributes:
-        title: its header.
-        numeric: whether its keys are numbers.
-        head: whether its cells name their rows.
-        wide: whether a cell takes the width of a phone.
-    """
-
-    title: str
-    numeric: bool = False
-    head: bool = False
-    wide: bool = False
-
-    @property
-    def classes(self) -> str:
-        """CSS classes of its cells."""
-        return " ".join(name for name, holds in (("number", self.numeric), ("wide", self.wide)) if holds)
 
 
 @dataclass(frozen=True)
@@ -106,19 +84,32 @@ class PageCell:
         return bool(self.text or self.notes)
 
 
-def make_columns(
-    titles: Sequence[str], numeric: Collection[str] = (), wide: Collection[str] = ()
-) -> tuple[PageColumn, ...]:
+def make_column(title: str, numeric: bool = False, head: bool = False, wide: bool = False) -> Part:
+    """Return a column.
+
+    Args:
+        title: its header.
+        numeric: whether its keys are numbers.
+        head: whether its cells name their rows.
+        wide: whether a cell takes the width of a phone.
+    """
+    classes = " ".join(name for name, holds in (("number", numeric), ("wide", wide)) if holds)
+    return {"title": title, "numeric": numeric, "head": head, "classes": classes}
+
+
+def make_columns(titles: Sequence[str], numeric: Collection[str] = (), wide: Collection[str] = ()) -> tuple[Part, ...]:
     """Return columns, of which the first names the rows, and those of the titles in ``numeric`` hold numbers. A cell of
     the first one and of those in ``wide`` takes the width of a phone.
     """
-    return tuple(PageColumn(title, title in numeric, i == 0, i == 0 or title in wide) for i, title in enumerate(titles))
+    return tuple(
+        make_column(title, title in numeric, i == 0, i == 0 or title in wide) for i, title in enumerate(titles)
+    )
 
 
 def make_table(
     table_id: str,
     title: str,
-    columns: Sequence[PageColumn],
+    columns: Sequence[Part],
     rows: Sequence[PageRow],
     caption: str = "",
     filters: Mapping[str, str] | None = None,
@@ -544,7 +535,7 @@ def _records(table_id: str, measurement: Measurement) -> Iterator[Part]:
     for number, (name, records) in enumerate(slices.items()):
         keys = list(dict.fromkeys(key for record in records for key in record if key != "slice"))
         columns = tuple(
-            PageColumn(key.replace("_", " "), numeric=all(_is_number(record.get(key)) for record in records))
+            make_column(key.replace("_", " "), numeric=all(_is_number(record.get(key)) for record in records))
             for key in keys
         )
         rows = [tuple(_record_cell(record.get(key)) for key in keys) for record in records]
