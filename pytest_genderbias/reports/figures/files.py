@@ -86,7 +86,7 @@ def _restyled(style: str, prefix: str) -> str:
 
 
 def _shorten(root: ET.Element, prefix: str) -> None:
-    """Round coordinates, drop empty groups and white space, and write each style once."""
+    """Round coordinates, drop white space, and write each style once."""
     uses = Counter(style for element in root.iter() if (style := element.get("style")))
     classes = {style: f"{prefix}-{place}" for place, (style, n) in enumerate(uses.most_common()) if n > 1}
     for element in root.iter():
@@ -101,20 +101,8 @@ def _shorten(root: ET.Element, prefix: str) -> None:
             del element.attrib["style"]
         if element.get("transform", "").startswith("rotate(-0 "):
             del element.attrib["transform"]
-    _unwrap(root)
     sheet = next(root.iter(f"{{{_SVG}}}style"))
     sheet.text = "".join(f".{name}{{{style}}}" for style, name in classes.items())
-
-
-def _unwrap(element: ET.Element) -> None:
-    """Replace groups that say nothing by what is in them."""
-    for child in list(element):
-        _unwrap(child)
-        if child.tag == f"{{{_SVG}}}g" and not child.attrib:
-            place = list(element).index(child)
-            element.remove(child)
-            for offset, inner in enumerate(child):
-                element.insert(place + offset, inner)
 
 
 def _name_marks(root: ET.Element, picture: Picture, prefix: str) -> None:
