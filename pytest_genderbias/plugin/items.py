@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, NotApplicableError
+from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
@@ -64,7 +64,8 @@ class ComparedItem(BiasItem):
         from pytest_genderbias.gates.comparison import judge_against
 
         correction = correction_of_run(comparisons)
-        return judge_against(measurement, measured_reference(self, reference), margin, correction=correction, **how)
+        of_reference = measure_for(self, reference, f"not compared with {reference.name}: ")
+        return judge_against(measurement, of_reference, margin, correction=correction, **how)
 
 
 def measure_references(item: ComparedItem) -> None:
@@ -103,24 +104,13 @@ def expected_of(items: Iterable[pytest.Item]) -> list[tuple[Suite, ModelSpec, Ma
     return expected
 
 
-def measure_for(item: ComparedItem, spec: ModelSpec) -> Measurement:
-    """Return and report the measurement of a test on its model; fail or skip the test if the suite does not apply."""
-    with judging(item):
+def measure_for(item: ComparedItem, spec: ModelSpec, lead: str = "") -> Measurement:
+    """Return and report the measurement of a test on its model, or on the reference; fail or skip the test if the suite
+    does not apply: ``lead`` begins the reason.
+    """
+    with judging(item, lead):
         suite, settings, until = item.expected()
         measurement = runner_of(item.config).measure(suite, spec, settings, until)
-    outcomes.record_measurement(item, measurement)
-    return measurement
-
-
-def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
-    """Return and report the measurement of the reference; fail or skip the test if the suite does not apply to that
-    model.
-    """
-    try:
-        suite, settings, until = item.expected()
-        measurement = runner_of(item.config).measure(suite, reference, settings, until)
-    except NotApplicableError as error:
-        cannot_judge(item, f"not compared with {reference.name}: {error}")
     outcomes.record_measurement(item, measurement)
     return measurement
 

@@ -125,12 +125,12 @@ def cannot_judge(item: BiasItem, reason: str, kind: str = INAPPLICABLE) -> NoRet
 
 
 @contextmanager
-def judging(item: BiasItem) -> Iterator[None]:
-    """Fail or skip a declared test if the ``with`` block raises NotApplicableError."""
+def judging(item: BiasItem, lead: str = "") -> Iterator[None]:
+    """Fail or skip a declared test if the ``with`` block raises NotApplicableError, for a reason that begins so."""
     try:
         yield
     except NotApplicableError as error:
-        cannot_judge(item, str(error), _kind(error))
+        cannot_judge(item, f"{lead}{error}", _kind(error))
 
 
 def _kind(error: NotApplicableError) -> str:
