@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import get_ident
 from traceback import walk_stack, walk_tb
@@ -187,73 +188,57 @@ def _failure_text(item: pytest.Item, judgement: Judgement) -> str:
     return in_lines((*judgement.shown, *details), terminal_width(item.config) - before)
 
 
-class RunningTest:
-    """A test that runs: its judgements are recorded as soon as it is known to measure."""
-
-    def __init__(self, item: pytest.Item, until_its_end: ExitStack) -> None:
-        self.item, self.thread = item, get_ident()
-        self._until_its_end: ExitStack | None = until_its_end
-
-    def referee(self) -> None:
-        """Record all further judgements, of every thread, as those of this test."""
-        if self._until_its_end is None:
-            return
-        settings = self.item.config.stash[SETTINGS]
-        referee = Referee(
-            settings.correct_for,
-            lambda judgement, outcome: record_judgement(self.item, judgement, outcome),
-            lambda judgement: _failure_text(self.item, judgement),
-            self._note_failure,
-        )
-        self._until_its_end.enter_context(refereed_by(referee))
-        self._until_its_end = None
-
-    def _note_failure(self, failure: GateFailure) -> None:
-        """Keep a failure that may not reach the test."""
-        if (is_lost := lost_aside(failure, self.thread)) is not None:
-            outcome_of(self.item).aside.append((failure, is_lost))
-
-    def end(self) -> None:
-        """Referee it no more."""
-        self._until_its_end = None
-
-
-_RUNNING = pytest.StashKey[list[RunningTest]]()  # several, if a plugin runs tests side by side in threads
+#: Of a test that runs and is not refereed yet: what ends with it, and its thread.
+_UNREFEREED = pytest.StashKey[tuple[ExitStack, int] | None]()
 _SHARED = pytest.StashKey[bool]()  # set if a fixture that tests share measures: any test may set it up or tear it down
 
 
 @contextmanager
 def running(item: pytest.Item) -> Iterator[None]:
     """Note that a test runs, from its setup to its teardown, and referee it if it measures."""
-    tests = item.config.stash.setdefault(_RUNNING, [])
     with ExitStack() as stack:
-        test = RunningTest(item, stack)
-        tests.append(test)
-        stack.callback(tests.remove, test)
-        stack.callback(test.end)
+        item.stash[_UNREFEREED] = stack, get_ident()
         if measures(item) or item.config.stash.get(_SHARED, False):
-            test.referee()
+            _referee(item)
+        stack.callback(item.stash.__setitem__, _UNREFEREED, None)
         yield
 
 
-def measuring_item(config: pytest.Config, shared: bool = False) -> pytest.Item:
-    """Return the test that runs, refereed from now on, for a fixture that measures.
+def _referee(item: pytest.Item) -> None:
+    """Record all further judgements, of every thread, as those of a test that runs."""
+    if (unrefereed := item.stash.get(_UNREFEREED, None)) is None:
+        return
+    stack, thread = unrefereed
 
-    A fixture that pytest tears down when no test runs any more, since the run stopped early, belongs to the last test.
-    One that put the plugin to work, in a run without a model, belongs to the test that was started last.
+    def note_failure(failure: GateFailure) -> None:
+        """Keep a failure that may not reach the test."""
+        if (is_lost := lost_aside(failure, thread)) is not None:
+            outcome_of(item).aside.append((failure, is_lost))
+
+    referee = Referee(
+        item.config.stash[SETTINGS].correct_for,
+        partial(record_judgement, item),
+        partial(_failure_text, item),
+        note_failure,
+    )
+    stack.enter_context(refereed_by(referee))
+    item.stash[_UNREFEREED] = None
+
+
+def measuring_item(config: pytest.Config, shared: bool = False) -> pytest.Item:
+    """Return the test that was started last, refereed from now on, for a fixture that measures.
+
+    A fixture that pytest tears down when no test runs any more, since the run stopped early, belongs to it, too.
 
     Args:
         config: of the run.
         shared: whether several tests share the fixture. The policy then also holds for all later tests.
     """
-    tests = config.stash.get(_RUNNING, [])
-    test = next((test for test in reversed(tests) if test.thread == get_ident()), tests[-1] if tests else None)
-    if test is None:
-        return config.stash[TEST]
-    test.referee()
+    item = config.stash[TEST]
+    _referee(item)
     if shared:
         config.stash[_SHARED] = True
-    return test.item
+    return item
 
 
 def forget(item: pytest.Item) -> None:
