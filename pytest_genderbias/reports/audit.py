@@ -7,7 +7,6 @@ is ``not stated`` there; nothing is filled in.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import secrets
 import shutil
@@ -90,11 +89,8 @@ def pack_name(report: RunReport) -> str:
     it.
     """
     digest = hashlib.sha256(json_text(report.to_dict()).encode()).hexdigest()[:8]
-    try:
-        date = datetime.datetime.fromisoformat(report.run.date).astimezone(datetime.timezone.utc)
-    except (ValueError, OverflowError):
-        return digest
-    return f"{date:%Y-%m-%dT%H%M%SZ}-{digest}"
+    moment = report.run.moment_in_utc
+    return f"{moment:%Y-%m-%dT%H%M%SZ}-{digest}" if moment else digest
 
 
 def check_pack(folder: Path) -> list[str]:

@@ -4,7 +4,6 @@ added, with its measurements and verdicts.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import os
@@ -313,7 +312,7 @@ def _add(store: Store, report: RunReport) -> None:
 def _add_run(store: Store, report: RunReport) -> int | None:
     """Add a run and return its id; ``None`` if it is there already."""
     run = report.run
-    digest = _digest(report)
+    digest, moment = _digest(report), run.moment_in_utc
     if store.execute("SELECT 1 FROM runs WHERE digest = ?", (digest,)).fetchone():
         return None
     return _insert(
@@ -321,7 +320,7 @@ def _add_run(store: Store, report: RunReport) -> int | None:
         "runs",
         digest=digest,
         date=run.date,
-        utc=_in_utc(run.date),
+        utc=moment.isoformat(timespec="seconds") if moment else run.date,  # by which runs are sorted
         version=run.version,
         commit_hash=run.commit,
         modified=int(run.modified),
@@ -408,14 +407,6 @@ def _text(text: str) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(as_plain(value, finite=True), sort_keys=True)
-
-
-def _in_utc(date: str) -> str:
-    """Return a date by which runs can be sorted."""
-    try:
-        return datetime.datetime.fromisoformat(date).astimezone(datetime.timezone.utc).isoformat(timespec="seconds")
-    except (ValueError, OverflowError):
-        return date
 
 
 def _options(measurement: Measurement) -> str:

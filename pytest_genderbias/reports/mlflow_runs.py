@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import math
@@ -70,7 +69,8 @@ def write_mlflow(report: RunReport, experiment: str) -> None:
 def _log(client: MlflowClient, experiment_id: str, report: RunReport, model: str) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
-    moment = _milliseconds(report.run.date)
+    ended = report.run.moment_in_utc
+    moment = int(1000 * (ended.timestamp() if ended else time.time()))
     began = max(0, moment - int(1000 * report.run.seconds))
     started = client.create_run(experiment_id, start_time=began, run_name=name_of_run(model))
     run_id, status = started.info.run_id, "FAILED"
@@ -161,10 +161,3 @@ def _name_of(name: str, ours: dict[str, str]) -> str:
 
 def _cut(texts: dict[str, str]) -> dict[str, str]:
     return {name: printable(text)[:_LONGEST_VALUE] for name, text in texts.items() if text}
-
-
-def _milliseconds(date: str) -> int:
-    try:
-        return int(1000 * datetime.datetime.fromisoformat(date).timestamp())
-    except (ValueError, OverflowError, OSError):
-        return int(1000 * time.time())

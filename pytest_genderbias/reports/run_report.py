@@ -82,6 +82,13 @@ class RunInfo:
             return datetime.datetime.fromisoformat(self.date)
         return None
 
+    @property
+    def moment_in_utc(self) -> datetime.datetime | None:
+        """When it ended, in UTC; ``None`` if the date of a file is none."""
+        with suppress(OverflowError):
+            return self.moment and self.moment.astimezone(datetime.timezone.utc)
+        return None
+
 
 @dataclass(frozen=True)
 class SelectionRow:
