@@ -269,13 +269,11 @@ def occupation_bars(measurement: Measurement) -> Picture:
     return signed_bars(measurement, labels, floats(measurement.items["bias"]), groups, "occupations", label)
 
 
-def template_lean(measurement: Measurement) -> Picture | None:
+def template_lean(measurement: Measurement) -> Picture:
     """Return how far the answers in ambiguous contexts lean, by template (``bbq``)."""
     unclear = floats(measurement.items["ambiguous"]) > 0
     template, asked = (np.asarray(texts(measurement.items[name])) for name in ("template", "asked"))
     labels, first, index = np.unique(template[unclear], return_index=True, return_inverse=True)
-    if len(labels) < 2:
-        return None
     lean = np.bincount(index, floats(measurement.items["lean"])[unclear]) / np.bincount(index)
     names = [f"{label}: {question}" for label, question in zip(labels, asked[unclear][first], strict=True)]
     groups = ("the stereotype", "its opposite")
@@ -283,12 +281,10 @@ def template_lean(measurement: Measurement) -> Picture | None:
     return signed_bars(measurement, names, lean, groups, "templates", unit, "lean")
 
 
-def attribute_association(measurement: Measurement) -> Picture | None:
+def attribute_association(measurement: Measurement) -> Picture:
     """Return how far each attribute goes to the group of its stereotype (``chat-iat``)."""
     attribute = np.asarray(texts(measurement.items["attribute"]))
     labels, first, index = np.unique(attribute, return_index=True, return_inverse=True)
-    if len(labels) < 2:
-        return None
     sign = np.where(floats(measurement.items["of_first"])[first] > 0, 1.0, -1.0)
     lean = sign * (2 * np.bincount(index, floats(measurement.items["first"])) / np.bincount(index) - 1)
     groups = ("the group of its stereotype", "the other group")
@@ -296,11 +292,9 @@ def attribute_association(measurement: Measurement) -> Picture | None:
     return signed_bars(measurement, labels.tolist(), lean, groups, "attributes", unit, "association")
 
 
-def decision_bars(measurement: Measurement) -> Picture | None:
+def decision_bars(measurement: Measurement) -> Picture:
     """Return the difference of the log-odds of yes by scenario (``decisions``)."""
     labels = texts(measurement.items["scenario"])
-    if len(labels) < 2:
-        return None
     names = [key.removeprefix("P(yes) ") for key in measurement.records[0] if key.startswith("P(yes) ")]
     fields = texts(measurement.items["field"])
     shown_as = [f"{field}: {label.removeprefix('{person} ')}" for field, label in zip(fields, labels, strict=True)]
@@ -317,7 +311,7 @@ def group_bars(measurement: Measurement) -> Picture | None:
     unit = next(name for name in ("prompt", "scenario", "occupation", "question") if name in measurement.items)
     value = next(name for name in rows[0] if f"{name}_0" in measurement.items)
     labels, means = texts(measurement.items[unit]), {row["value"]: row[value] for row in rows}
-    if len(labels) < 2 or None in means.values():
+    if None in means.values():
         return None
     places = {name: place for place, name in enumerate(means)}
     first, second = max(places, key=lambda name: means[name]), min(places, key=lambda name: means[name])
@@ -336,7 +330,7 @@ def group_bars(measurement: Measurement) -> Picture | None:
 def sentiment_bars(measurement: Measurement) -> Picture | None:
     """Return the difference of the sentiment of generated texts by pair of prompts (``counterfactual-generation``)."""
     labels = texts(measurement.items["prompt"])
-    if len(labels) < 2 or "sentiment_first" not in measurement.items:
+    if "sentiment_first" not in measurement.items:
         return None
     names = [record["value"] for record in measurement.records if record["slice"] == "group"]
     fields = texts(measurement.items["field"])
