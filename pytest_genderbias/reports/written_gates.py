@@ -62,7 +62,9 @@ def write_gates(report: RunReport, path: Path) -> None:
         GateError: there is nothing to gate.
     """
     if path.exists():
-        raise WriteError(None, "it exists, and a gate file is never overwritten", str(path))
+        raise WriteError(
+            None, "it exists, and a gate file is never overwritten; name another file, or move this one away", str(path)
+        )
     names = {model.name for model in report.run.models}
     measured = [measurement for measurement in report.measurements if measurement.model in names]
     subjects = list(_subjects(measured, report.run.settings.get("limit")))

@@ -16,7 +16,7 @@ from support.small_projects import model
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.gate_file import read_gates
-from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
+from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport, write_json
 from pytest_genderbias.reports.written_gates import write_gates
 from pytest_genderbias.text.located_yaml import read_yaml
 
@@ -149,13 +149,14 @@ def test_hostile_names_leave_a_file_that_can_be_read(tmp_path: Path) -> None:
     assert comments.isprintable() and len(comments) < 10_000
 
 
-def test_an_existing_file_or_another_ending_is_refused_at_the_start(pytester: pytest.Pytester) -> None:
+def test_an_existing_file_and_another_ending_are_refused(pytester: pytest.Pytester) -> None:
     (pytester.path / FILE).write_text("gates: []\n")
-    for path, message in (
-        (FILE, "exists, and a gate file is never overwritten"),
-        ("gates=g.yaml", "ends in .bias.yaml"),
+    write_json(RunReport(RunInfo("", "")), pytester.path / "run.json")
+    for path, message, status in (
+        (FILE, "exists, and a gate file is never overwritten", 1),
+        ("gates=g.yaml", "ends in .bias.yaml", 4),
     ):
         printed = make_reports(path)
-        assert printed.status == pytest.ExitCode.USAGE_ERROR
+        assert printed.status == status
         assert "--to: " in printed.err and message in printed.err
     assert (pytester.path / FILE).read_text() == "gates: []\n"
