@@ -16,7 +16,7 @@ from pytest_genderbias.escaping import print_lines, printable
 from pytest_genderbias.gates.book import BaselineEntry, read_book
 from pytest_genderbias.gates.book_places import listed, place_of
 from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.outputs import OUTPUTS, destination, write_files
+from pytest_genderbias.plugin.outputs import OUTPUTS, destination, write_file
 from pytest_genderbias.plugin.without_files import terminal_width
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
 from pytest_genderbias.text.columns import paragraph, rows_or_blocks
@@ -42,10 +42,11 @@ def _report(typed: Typed) -> list[str]:
     if not files:
         print_lines("\n".join(door("report in words")(report, terminal_width(), typed.values["verbose"])))
         return []
-    troubles: list[str] = []
+    troubles = []
     for output, path in files:  # the history comes first, and the others show its runs
-        troubles += write_files(report, [(output, path)])
-        if output.kind == "history" and not troubles:
+        if trouble := write_file(report, output, path):
+            troubles.append(trouble)
+        elif output.kind == "history":
             report = door("runs of a history")(report, path)
     return troubles
 
@@ -54,10 +55,11 @@ def _history(typed: Typed) -> list[str]:
     """Print the statistics of a history, and draw them where a folder is named."""
     values = dict(typed.values)
     folder = values.pop("figures")
-    figures = [] if folder is None else [destination(f"figures={folder}", Path.cwd())]
+    figures = None if folder is None else destination(f"figures={folder}", Path.cwd())
     text, draw = door("page of a history")(**values, width=terminal_width())
     print_lines(text)
-    return write_files(RunReport(RunInfo("", ""), pictures=draw()), figures, "--figures") if figures else []
+    trouble = figures and write_file(RunReport(RunInfo("", ""), pictures=draw()), *figures, "--figures")
+    return [trouble] if trouble else []
 
 
 def _gates(typed: Typed) -> list[str]:

@@ -130,33 +130,21 @@ def write_outputs(
 ) -> tuple[RunReport, list[str]]:
     """Write all files that flags ask for, and return the report as they ended it, and what went wrong, a line each.
 
-    A file that cannot be written fails the run. Those that are written later say so, and so do earlier ones, which are
-    written again; what goes to a pipe or a device is written once.
+    A file that cannot be written fails the run. The others are written again and say so; what goes to a pipe or a
+    device is written once.
     """
-    troubles: list[str] = []
-    written: list[tuple[Output, Path, RunReport]] = []
-    for output in outputs:
-        path = output.path(settings)
-        if path is None:
-            continue
-        if trouble := _trouble(report, output, path, output.flag):
-            troubles.append(trouble)
-            ended = report.run.exit_status or int(pytest.ExitCode.TESTS_FAILED)
-            report = replace(report, run=replace(report.run, exit_status=ended), failures=(*report.failures, trouble))
-        else:
-            written.append((output, path, report))
-    outdated = [(output, path) for output, path, then in written if then is not report]
-    again = (_trouble(report, output, path, output.flag) for output, path in outdated if path.is_file())
-    return report, [*troubles, *filter(None, again)]
+    files = [(output, path) for output in outputs if (path := output.path(settings)) is not None]
+    troubles = [trouble for output, path in files if (trouble := write_file(report, output, path, output.flag))]
+    if troubles:
+        ended = report.run.exit_status or int(pytest.ExitCode.TESTS_FAILED)
+        report = replace(report, run=replace(report.run, exit_status=ended), failures=(*report.failures, *troubles))
+        again = (write_file(report, output, path, output.flag) for output, path in files if path.is_file())
+        troubles = list(dict.fromkeys((*troubles, *filter(None, again))))
+    return report, troubles
 
 
-def write_files(report: RunReport, files: Iterable[tuple[Output, Path | str]], flag: str = "--to") -> list[str]:
-    """Write files, each to its path, and return what went wrong, a line each that begins with the flag."""
-    return [trouble for output, path in files if (trouble := _trouble(report, output, path, flag))]
-
-
-def _trouble(report: RunReport, output: Output, path: Path | str, flag: str) -> str:
-    """Write one file, and return what went wrong; empty if nothing did."""
+def write_file(report: RunReport, output: Output, path: Path | str, flag: str = "--to") -> str:
+    """Write one file, and return what went wrong, which begins with the flag; empty if nothing did."""
     try:
         output.write(report, path)
     except BiasError as error:

@@ -13,7 +13,7 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.plugin.flag_values import as_is
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.plugin.options import Settings
-from pytest_genderbias.plugin.outputs import Output, write_files, write_outputs
+from pytest_genderbias.plugin.outputs import Output, write_file, write_outputs
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
 
 
@@ -126,7 +126,8 @@ def test_an_error_of_a_library_that_writes_costs_its_own_file_only(
     monkeypatch.setattr("pytest_genderbias.reports.json_schema.write_schema", write, raising=False)
     broken, whole = Output("json", "json_schema:write_schema", as_is), Output("runs", "run_report:write_json", as_is)
     report = RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"))
-    [trouble] = write_files(report, [(broken, tmp_path / "a"), (whole, tmp_path / "whole.json")])
+    trouble = write_file(report, broken, tmp_path / "a")
+    assert write_file(report, whole, tmp_path / "whole.json") == ""
     assert trouble.startswith(f"--to: {tmp_path / 'a'} was not written, through an error in {__file__}:")
     assert "TypeError: Invalid arguments to set_clip_path\\x1b[2J; everything else was" in trouble
     assert read_report(tmp_path / "whole.json") == report
