@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from pytest_genderbias.command_line.arguments import Typed
-from pytest_genderbias.errors import SOURCE, SettingError, WriteError
+from pytest_genderbias.errors import SOURCE, SettingError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.fit import FELT, NONE_KNOWN, Fit, fit_of, start_set
@@ -191,10 +191,6 @@ def _write(folder: Path, files: dict[str, str]) -> None:
             " --folder"
         )
     for name, text in files.items():
-        try:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise WriteError(error.errno, error.strerror, str(folder / name)) from None
         write_whole(folder / name, text.encode())
 
 

@@ -69,10 +69,7 @@ def write_audit(report: RunReport, directory: Path) -> None:
     target, unfinished = directory / name, directory / f".{name}-{secrets.token_hex(4)}"
     if target.exists():
         raise WriteError(None, "the pack of this run is there already", str(target))
-    try:
-        unfinished.mkdir(parents=True)
-    except OSError as error:
-        raise WriteError(error.errno, error.strerror or str(error), str(directory)) from error
+    unfinished.mkdir(parents=True)
     try:
         parts = parts_of(report)
         for part, _, write in parts:

@@ -101,16 +101,11 @@ def write_history(report: RunReport, path: Where) -> None:
     first.
 
     Raises:
-        WriteError: the file cannot be written, or other processes have written it for a minute.
+        OSError: the file cannot be written, or other processes have written it for a minute.
         DataFileError: the file is no history, or a later version of pytest-genderbias wrote it.
     """
-    try:
-        if isinstance(path, Path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteError(error.errno, error.strerror or str(error), str(path)) from error
-    except ValueError as error:  # a path with a null character
-        raise WriteError(None, str(error), str(path)) from error
+    if isinstance(path, Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with _opened(path) as store, _transaction(store):
         _bring_up_to_date(store, path)
         _add(store, report)

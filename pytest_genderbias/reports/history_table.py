@@ -8,22 +8,13 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import describe_change
 from pytest_genderbias.reports.history import MOST_RUNS, Where, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import Trace
 from pytest_genderbias.text.columns import columns
-from pytest_genderbias.text.printable import (
-    brief,
-    brief_list,
-    close_names,
-    counted,
-    expected_instead,
-    format_number,
-    markdown_table,
-)
+from pytest_genderbias.text.printable import brief, counted, format_number, markdown_table, refuse_unknown_name
 
 HEADERS = ("model", "suite", "statistic", "runs", "since", "first", "last", "change", "allowed", "verdict")
 _RIGHT = (2,)  #: columns of the page with numbers
@@ -56,8 +47,10 @@ def history_page(
     """
     path = file if "://" in file else Path(file)
     stored = read_history(path, runs or MOST_RUNS)
-    _refuse_unknown(path, "model", model, [trace.model for trace in stored])
-    _refuse_unknown(path, "suite", suite, [trace.suite for trace in stored])
+    for what, names in (("model", model), ("suite", suite)):
+        known = dict.fromkeys(getattr(trace, what) for trace in stored)
+        for name in names or ():
+            refuse_unknown_name(name, known, f"{path}: no run has the {what} {brief(name)}", "it has")
     traces = [one for one in stored if (not model or one.model in model) and (not suite or one.suite in suite)]
     shown = shown_traces(traces, all)
     return make_history_table(shown) if markdown else _page(path, traces, shown, width), partial(_drawn, shown)
@@ -117,24 +110,6 @@ def _allowed(trace: Trace) -> str:
     if last.most is not None:
         words.append(f"at most {format_number(last.most)}")
     return ", ".join(words)
-
-
-def _refuse_unknown(path: Where, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
-    """Refuse a name that no run of a history has.
-
-    Raises:
-        UnknownNameError: there is one.
-    """
-    for name in names or ():
-        if name not in known:
-            raise UnknownNameError(
-                f"{path}: no run has the {what} {brief(name)}; "
-                + (
-                    expected_instead(name, known)
-                    if close_names(name, known)
-                    else f"it has {brief_list(dict.fromkeys(known))}"
-                )
-            )
 
 
 def _page(path: Where, traces: Sequence[Trace], shown: Sequence[Trace], width: int) -> str:

@@ -47,8 +47,8 @@ def test_a_line_a_statistic_shows_what_changed(runs: pytest.Pytester, monkeypatc
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--model=other",), "genderbias history: runs.db: no run has the model 'other'; it has 'm', 'n'"),
-        (("--suite=weat",), "genderbias history: runs.db: no run has the suite 'weat'; it has 'tiny'"),
+        (("--model=other",), "genderbias history: runs.db: no run has the model 'other'; it has m, n"),
+        (("--suite=weat",), "genderbias history: runs.db: no run has the suite 'weat'; it has tiny"),
         (("--runs=0",), "expected a whole number of at least 1, got '0'"),
     ],
 )

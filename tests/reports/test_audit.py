@@ -168,7 +168,7 @@ def test_a_pack_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
         write_audit(report(), tmp_path)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(WriteError, match="file"):
+    with pytest.raises(OSError, match="file"):
         write_audit(report(), tmp_path / "file")
 
 

@@ -336,7 +336,7 @@ def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="unable to open database file"):
         write_history(on(1), tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(WriteError, match="file"):
+    with pytest.raises(OSError, match="file"):
         write_history(on(1), tmp_path / "file" / "bias.db")
     with pytest.raises(DataFileError, match="cannot be read"):
         read_history(tmp_path / "missing.db")
