@@ -46,15 +46,9 @@ class ProposedEntry:
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads."""
         items = self.new.items
-        return {
-            "entry": self.new.entry.to_dict(),
-            "items": None if items is None else base64.b64encode(items).decode("ascii"),
-            "kept": self.new.kept,
-            "pooled": self.new.pooled,
-            "gates": None if self.gates is None else dict(self.gates),
-            "overlooked": {statistic: value.to_dict() for statistic, value in self.overlooked.items()},
-            "against": self.against,
-        }
+        packed = None if items is None else base64.b64encode(items).decode("ascii")
+        content = {**vars(self.new), **vars(self), "items": packed}
+        return {name: as_plain(value) for name, value in content.items() if name != "new"}
 
     @classmethod
     def from_dict(cls, data: object) -> ProposedEntry:
