@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -29,26 +28,21 @@ class BookKey(NamedTuple):
     module: str
 
 
-@dataclass
-class Messages:
-    """Lines for the end of the run, each with its markup, and those of them that fail the run."""
-
-    lines: list[tuple[str, str]] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+class Messages(list[tuple[str, str]]):
+    """Lines for the end of the run, each with its markup; those in red fail the run."""
 
     def add(self, text: str, markup: str = "") -> None:
         """Add a line."""
-        self.lines.append((text, markup))
-
-    def extend(self, others: Messages) -> None:
-        """Add the lines of others; the run fails if it fails by one of them."""
-        self.lines += others.lines
-        self.failures += others.failures
+        self.append((text, markup))
 
     def fail(self, text: str) -> None:
         """Add a line, and fail the run."""
         self.add(text, "red")
-        self.failures.append(text)
+
+    @property
+    def failures(self) -> list[str]:
+        """The lines that fail the run."""
+        return [text for text, markup in self if markup == "red"]
 
 
 def module_and_names(path: Place) -> tuple[str, set[str]]:

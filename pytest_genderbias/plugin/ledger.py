@@ -220,7 +220,7 @@ class Ledger:
         elif unused:
             names = "; ".join(f"{path}: {', '.join(sorted(names))}" for path, names in unused.items())
             self._messages.fail(f"unused baseline entries: {names}")
-            self._messages.add("run with --bias-update to remove them", "red")
+            self._messages.add("run with --bias-update to remove them", "yellow")
         repeated = any(one.restarts or "seeds" in one.signature["settings"] for one in self._measurements)
         if self._settings.seeds is not None and self._measurements and not repeated:
             self._messages.fail(
@@ -453,14 +453,14 @@ class Ledger:
         """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""
         for annotation in self._annotations:
             terminalreporter.write_line(annotation)  # a command to the CI service, escaped by its rules
-        if not (self._measurements or self._judgements or self._messages.lines or self._unjudged or self._broken):
+        if not (self._measurements or self._judgements or self._messages or self._unjudged or self._broken):
             return
         terminalreporter.write_sep("=", "bias")
         lines = door("summary of a run")(
             self._report,
             terminal_width(self._config),
             max(0, self._config.get_verbosity()),
-            messages=self._messages.lines,
+            messages=self._messages,
             broken=len(self._broken),
             next=write_gates_command(self._config),
             compare=self._settings.compare,

@@ -443,7 +443,7 @@ def test_a_verdict_on_an_entry_that_another_run_changed_meanwhile_writes_nothing
     before = book.read_bytes()
     accept(tmp_path, outcomes_of(baseline), (), {}, update == "new", messages := Messages())
     assert messages.failures and book.read_bytes() == before
-    [(line, _)] = messages.lines
+    [(line, _)] = messages
     assert line.startswith(
         "not written: tiny of t.py: another run changed this entry after it was judged here; run again"
     )
