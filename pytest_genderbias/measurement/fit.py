@@ -60,17 +60,17 @@ SIZES: Mapping[str, tuple[int, int]] = {
 _TINY, _SMALL, _BASE, _LARGE = SIZES
 #: Operations per second of one core by size, in float32: of the time of the processor, on an AMD EPYC of the Zen 4
 #: generation that was busy with other things.
-_CORE = {_TINY: 5.5e10, _SMALL: 6.9e10, _BASE: 4.9e10, _LARGE: 5.1e10}
+CORE = {_TINY: 5.5e10, _SMALL: 6.9e10, _BASE: 4.9e10, _LARGE: 5.1e10}
 #: Operations per second of an NVIDIA H100 with BERT base in float32, measured with the whole of nli-occupation.
 _GPU = 3.6e13
 #: Operations per second of scoring by size, on each machine.
 MACHINES: Mapping[str, Mapping[str, float]] = {
-    "two cores": {name: 2 * rate for name, rate in _CORE.items()},
-    "16 cores": {name: 16 * rate for name, rate in _CORE.items()},
-    "one H100": dict.fromkeys(_CORE, _GPU),
+    "two cores": {name: 2 * rate for name, rate in CORE.items()},
+    "16 cores": {name: 16 * rate for name, rate in CORE.items()},
+    "one H100": dict.fromkeys(CORE, _GPU),
 }
 #: Machines and sizes whose rate was measured; the others are calculated from those (docs/evidence/speed.md).
-MEASURED = frozenset([*(("two cores", name) for name in _CORE), ("one H100", _BASE)])
+MEASURED = frozenset([*(("two cores", name) for name in CORE), ("one H100", _BASE)])
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -121,6 +122,18 @@ def test_a_gate_file_is_judged_and_its_verdict_is_the_exit_status(
     (project.path / "release.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.95}]\n")
     gate = ("measure", "m=command_models:good", "--gates=release.bias.yaml")
     assert type_command(project, monkeypatch, *gate).status == 1
+
+
+def test_a_run_of_all_suites_says_how_much_it_measures_and_how_long_before_it_starts(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = type_command(project, monkeypatch, "measure", "demo-nli", "--", "--collect-only")
+    before, _, _ = printed.out.partition("collected ")
+    line = next(line for line in before.splitlines() if line.startswith("bias: a sample of "))
+    assert re.match(r"bias: a sample of 4,\d{3} of 4,\d{3},\d{3} cases \(at most 1,000 a suite: ", line)
+    assert re.search(r"scoring takes about [\d.]+ (s|min|h) on \d+ cores", line)
+    named = type_command(project, monkeypatch, "measure", "demo-nli", "--suite=tiny-nli.yaml", "--", "--collect-only")
+    assert "a sample of" not in named.out
 
 
 def test_suites_are_shown_from_the_command_line(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
