@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,6 +92,12 @@ class Work:
         ids = [spec.name for spec in specs] or ["no-model"]
         metafunc.parametrize("bias_model_spec", specs or [None], ids=ids, indirect=True, scope="session")
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """Collect; whatever an interruption was turned into is one again."""
+        with _plain():
+            return (yield)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add the suites of ``--bias-suite``, and mark tests that measure."""
@@ -107,8 +115,14 @@ class Work:
         except GateError as error:  # a wrong marker of a unittest.TestCase, whose tests pytest does not generate
             raise pytest.UsageError(str(error)) from None
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Run the tests; whatever an interruption was turned into is one again."""
+        with _plain():
+            self._say_what_is_asked(session)
+            return (yield)
+
+    def _say_what_is_asked(self, session: pytest.Session) -> None:
         """Say what chat endpoints are asked in all; where that is more than a run may send, it ends here.
 
         A worker of xdist cannot end its run, and fails each test that would ask.
@@ -156,13 +170,22 @@ class Work:
         outcomes.explain_timeout(item, report)
         return report
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Leave out places without a line, as Python 3.11 has where a ``with`` begins: pytest counts on one."""
+        if excinfo.tb is not None:
+            entries = zip(excinfo.traceback, walk_tb(excinfo.tb), strict=False)
+            known = [entry for entry, (_, line) in entries if isinstance(line, int)]
+            excinfo.traceback = type(excinfo.traceback)(known) if known else excinfo.traceback
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
         """Write files and print tables; an interruption ends the run here, which pytest expects of no hook at its
         end.
         """
         try:
-            return (yield)
+            with _plain():
+                return (yield)
         except KeyboardInterrupt:
             raise pytest.exit.Exception(
                 "interrupted at the end of the run, after its tests; a file of the run is whole or as it was before:"
@@ -232,6 +255,21 @@ class Work:
     def bias_baseline(self, model: str) -> Baseline:
         """Return the stored baselines of a model and of the module of the test that runs."""
         return outcomes.baseline_of(outcomes.measuring_item(self._config), model)
+
+
+@contextmanager
+def _plain() -> Iterator[None]:
+    """Raise an error that an interruption was turned into as that interruption.
+
+    Python before 3.12 does so where a class is made (``RuntimeError: Error calling __set_name__``), as in a module that
+    a hook imports.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
 
 
 def mark(item: pytest.Item, declared: bool) -> None:

@@ -1,9 +1,12 @@
-"""Ctrl-C at the end of a run, where files are written and tables are printed: no traceback."""
+"""Ctrl-C at the end of a run, where files are written and tables are printed, and where Python has no line for it: no
+traceback.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 
@@ -55,3 +58,42 @@ def test_an_interruption_at_the_end_is_one_line(project, when):
     project.makepyfile(TEST)
     project.makeconftest(IN_HOOK.format(name=name, order=order))
     assert_interrupted(project.runpytest(*RUN))
+
+
+MADE_CLASS = """
+import signal
+class Interrupted:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGINT)
+def {name}():
+    class Owner:
+        attribute = Interrupted()
+"""
+
+
+@pytest.mark.parametrize("name", ["pytest_collection", "pytest_runtestloop"])
+def test_an_interruption_that_python_turned_into_another_error_is_one(project, name):
+    """While a class is made, before Python 3.12."""
+    project.makepyfile(TEST)
+    project.makeconftest(MADE_CLASS.format(name=name))
+    result = project.runpytest(*RUN, no_reraise_ctrlc=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+WITHOUT_LINE = """
+def pytest_runtestloop():
+    code = compile("raise KeyboardInterrupt", "nowhere.py", "exec")
+    exec(code.replace({change}))
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tables of lines have another form")
+def test_an_interruption_at_a_place_without_a_line_is_shown(project):
+    """As Python 3.11 has where a with begins."""
+    project.makepyfile(TEST)
+    project.makeconftest(WITHOUT_LINE.format(change="co_linetable=bytes([0xF8 | min(7, len(code.co_code) // 2 - 1)])"))
+    result = project.runpytest(*RUN, no_reraise_ctrlc=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    shown = result.stdout.str() + result.stderr.str()
+    assert "Traceback" not in shown and "TypeError" not in shown
