@@ -13,6 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 from pytest_genderbias.errors import WriteError
 
 if TYPE_CHECKING:
@@ -21,7 +26,9 @@ if TYPE_CHECKING:
 KEPT_REPLIES = "replies"  #: folder of the score cache with the replies of systems that have a fingerprint
 RECORDS = "models"  #: folder of the score cache with the records of models that earlier runs loaded
 _STREAMS = ("/dev/fd/", "/dev/std", "/proc/")  #: paths of open files, which a rename would cut off from their readers
-_STALE = 3600.0  #: seconds after which an unfinished file belongs to no writer that still runs
+_STALE = (
+    3600.0  #: seconds after which an unfinished file belongs to no writer that still runs, where files have no locks
+)
 _ATTEMPTS = 50  #: to lock a folder that other processes remove
 
 
@@ -109,33 +116,56 @@ def is_stream(path: Path) -> bool:
 
 def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    temporary, handle = _open_temporary(path)
     try:
-        with temporary.open("xb") as stream:  # with the mode that the umask leaves
+        with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        with suppress(FileNotFoundError):
-            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
-        os.replace(temporary, path)
+            with suppress(FileNotFoundError):
+                os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
+            if fcntl is not None:  # before the lock goes with the stream; Windows renames no open file
+                os.replace(temporary, path)
+        if fcntl is None:
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sweep_unfinished(path.parent, path.name)
+    sweep_unfinished(path.parent, path.name, abandoned=True)
 
 
-def sweep_unfinished(folder: Path, name: str | None = None) -> None:
+def _open_temporary(path: Path) -> tuple[Path, int]:
+    """Create a file beside another one, with the mode that the umask leaves, and lock it as long as it is open."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    while True:
+        temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+        handle = os.open(temporary, flags, 0o666)
+        if fcntl is None:
+            return temporary, handle
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks
+            return temporary, handle
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), temporary.stat()):
+                return temporary, handle
+        os.close(handle)  # another process took it for abandoned before it was locked
+
+
+def sweep_unfinished(folder: Path, name: str | None = None, abandoned: bool = False) -> None:
     """Remove unfinished files that killed writers left.
 
     Args:
         folder: the folder that they wrote to.
-        name: the file that they wrote, where those of the last hour stay, which a process may still write. By default
-            any file: the caller holds a lock that every writer takes.
+        name: the file that they wrote; any file by default.
+        abandoned: leave files that a process still writes. Without it the caller holds a lock that every writer takes.
     """
     with suppress(OSError):
         for path in _unfinished(folder, name):
             with suppress(OSError):
-                if name is None or path.stat().st_mtime < time.time() - _STALE:
+                if abandoned:
+                    _remove_abandoned(path)
+                else:
                     path.unlink()
 
 
@@ -151,6 +181,24 @@ def _unfinished(folder: Path, name: str | None = None) -> list[Path]:
     pattern = re.compile(rf"\.{'.+' if name is None else re.escape(name)}-[a-z0-9_]{{8}}")
     entries = os.listdir(folder)  # a cache may hold thousands of files: no path is made of each
     return [folder / entry for entry in entries if entry.startswith(".") and pattern.fullmatch(entry)]
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove an unfinished file that no process has locked; where there are no such locks, one that is old.
+
+    Raises:
+        OSError: a process writes it, or it cannot be removed.
+    """
+    if fcntl is None:
+        if path.stat().st_mtime < time.time() - _STALE:
+            path.unlink()
+        return
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(handle)
 
 
 # Locks.

@@ -118,14 +118,15 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path,
 
 
 def test_unfinished_files_of_killed_writers_are_swept_and_those_of_others_are_not(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
     killed, of_another, written, ours = (
         tmp_path / name for name in (".a.json-0123abcd", ".b.json-0123abcd", ".a.json-89abcdef", ".a.json-notes.txt")
     )
     for path in (killed, of_another, written, ours):
         path.write_bytes(b"half")
-    for path in (killed, of_another, ours):
-        os.utime(path, (0, 0))
-    write_whole(tmp_path / "a.json", b"1")
+    with written.open("rb+") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)  # as a process that writes it
+        write_whole(tmp_path / "a.json", b"1")
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", of_another.name, written.name, ours.name}
     sweep_unfinished(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", ours.name}
