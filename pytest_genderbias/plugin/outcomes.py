@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from threading import get_ident
 from traceback import walk_stack, walk_tb
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,6 +34,7 @@ from pytest_genderbias.plugin.workers import terminal_width
 
 if TYPE_CHECKING:
     from asyncio import Task
+    from concurrent.futures import Future
 
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.book import BaselineEntry
@@ -41,11 +43,15 @@ if TYPE_CHECKING:
     from pytest_genderbias.plugin.acceptance import ProposedEntry
 
 
+_ASKS = ("result", "exception")  #: methods of a future that tell of a failure
+
+
 def lost_aside(failure: GateFailure, test_thread: int) -> Callable[[], bool] | None:
     """Return a function that tells, once the test is over, whether the test does not know of a failure that is about to
     be raised beside its call stack; ``None`` where the failure goes up the stack of the test itself.
 
-    It does not know of one that nothing raised again outside of its thread or task, as ``future.result()`` does.
+    The test does not know of a failure in a pool of threads if it did not ask the future; nor of any other one that
+    nothing raised again outside of its thread or task.
 
     Args:
         failure: the exception.
@@ -59,6 +65,9 @@ def lost_aside(failure: GateFailure, test_thread: int) -> Callable[[], bool] | N
     if task is not None:
         outermost = getattr(task.get_coro(), "cr_frame", None)
         frames = frames[: frames.index(outermost) + 1] if outermost in frames else frames
+    elif (future := _future_of(frames)) is not None:
+        asked = _who_asks(future, test_thread)
+        return lambda: test_thread not in asked
 
     def is_lost() -> bool:
         if task is not None and not (task.done() and not task.cancelled() and task.exception() is failure):
@@ -75,6 +84,39 @@ def _current_task() -> Task[Any] | None:
         return asyncio.current_task()
     except RuntimeError:  # no loop runs
         return None
+
+
+def _future_of(frames: tuple[FrameType, ...]) -> Future[object] | None:
+    """Return the future that a thread of a pool works on; ``None`` for any other thread."""
+    from concurrent.futures import Future
+
+    found = (getattr(frame.f_locals.get("self"), "future", None) for frame in frames)
+    return next((future for future in found if isinstance(future, Future)), None)
+
+
+def _who_asks(future: Future[object], test_thread: int) -> list[int]:
+    """Return a list that receives the identifier of each thread that asks a future, from now on; and has that of the
+    test, if it waits for it already.
+
+    An event loop asks to hand the failure on to a future of its own, which reports it nowhere.
+    """
+    asked: list[int] = []
+
+    def noted(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*arguments: Any, **named: Any) -> Any:
+            if not str(sys._getframe(1).f_globals.get("__name__")).startswith("asyncio"):
+                asked.append(get_ident())
+            return ask(*arguments, **named)
+
+        return noting
+
+    for name in _ASKS:
+        setattr(future, name, noted(getattr(future, name)))
+    of_test = sys._current_frames().get(test_thread)  # its thread may have ended
+    waiting = walk_stack(of_test) if of_test is not None else ()
+    if any(frame.f_code.co_name in _ASKS and frame.f_locals.get("self") is future for frame, _ in waiting):
+        asked.append(test_thread)
+    return asked
 
 
 _PROPERTY = "bias."  #: start of the names of properties in JUnit's file

@@ -37,12 +37,20 @@ LOST = {
         "async def main():\n        asyncio.get_running_loop().run_in_executor(None, gate, m)\n        await"
         " asyncio.sleep(0.1)\n    asyncio.run(main())"
     ),
+    "a future that a thread asks": (
+        "with ThreadPoolExecutor() as outer, ThreadPoolExecutor() as inner:\n        outer.submit(lambda:"
+        " inner.submit(gate, m).result())"
+    ),
     "a loop in a thread": "t = threading.Thread(target=lambda: asyncio.run(task(m))); t.start(); t.join()",
     "a skip behind it": "t = threading.Thread(target=gate, args=(m,)); t.start(); t.join(); pytest.skip('no')",
 }
 #: Bodies in which the test knows of the failure: it fails once, or expects it.
 KNOWN = {
     "asked": ("with ThreadPoolExecutor() as pool:\n        pool.submit(gate, m).result()", {"failed": 1}),
+    "asked and expected": (
+        "with ThreadPoolExecutor() as pool:\n        assert pool.submit(gate, m).exception() is not None",
+        {"passed": 1},
+    ),
     "asked later and expected": (
         (
             "with ThreadPoolExecutor() as pool:\n        f = pool.submit(gate, m)\n    with"

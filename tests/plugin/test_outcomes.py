@@ -170,8 +170,8 @@ def test_raises(bias_measure):
         assert_at_least(bias_measure("tiny-nli.yaml"), 0.99)
 
 def test_caught_in_a_thread(bias_measure):
-    with ThreadPoolExecutor() as pool, pytest.raises(GateFailure):
-        pool.submit(assert_at_least, bias_measure("tiny-nli.yaml"), 0.99).result()
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(assert_at_least, bias_measure("tiny-nli.yaml"), 0.99).exception() is not None
 
 def test_kept(bias_measure):
     assert_at_least(bias_measure("tiny-nli.yaml"), 0.5)
