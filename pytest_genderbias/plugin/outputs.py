@@ -130,14 +130,17 @@ def write_outputs(
 ) -> tuple[RunReport, list[str]]:
     """Write all files that flags ask for, and return the report as they ended it, and what went wrong, a line each.
 
-    A file that cannot be written fails the run. The others are written again and say so; what goes to a pipe or a
-    device is written once.
+    A file that cannot be written fails the run. Those that are written later say so, and so do earlier ones, since all
+    are written again; what goes to a pipe or a device is written once.
     """
     files = [(output, path) for output in outputs if (path := output.path(settings)) is not None]
-    troubles = [trouble for output, path in files if (trouble := write_file(report, output, path, output.flag))]
+    troubles: list[str] = []
+    for output, path in files:
+        if trouble := write_file(report, output, path, output.flag):
+            troubles.append(trouble)
+            ended = report.run.exit_status or int(pytest.ExitCode.TESTS_FAILED)
+            report = replace(report, run=replace(report.run, exit_status=ended), failures=(*report.failures, trouble))
     if troubles:
-        ended = report.run.exit_status or int(pytest.ExitCode.TESTS_FAILED)
-        report = replace(report, run=replace(report.run, exit_status=ended), failures=(*report.failures, *troubles))
         again = (write_file(report, output, path, output.flag) for output, path in files if path.is_file())
         troubles = list(dict.fromkeys((*troubles, *filter(None, again))))
     return report, troubles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -115,6 +116,17 @@ def test_other_files_are_written_though_one_cannot_be(tmp_path: Path) -> None:
     assert trouble.startswith(f"--bias-json: {tmp_path} cannot be written")
     assert read_report(tmp_path / "whole.json") == ended
     assert (ended.run.exit_status, ended.failures) == (1, (trouble,))
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="Linux and macOS have it")
+def test_a_pipe_behind_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    outputs = [Output(kind, "run_report:write_json", as_is, flagged=True) for kind in ("json", "runs")]
+    settings = Settings(**dict.fromkeys(FLAGS) | {"json": tmp_path, "runs": Path(f"/dev/fd/{writer}")})  # type: ignore[arg-type]
+    _, [trouble] = write_outputs(RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0")), settings, outputs)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        assert json.load(stream)["failures"] == [trouble]
 
 
 def test_an_error_of_a_library_that_writes_costs_its_own_file_only(
