@@ -27,6 +27,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.family import Option
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import Dumper
 from pytest_genderbias.text.printable import format_bounds, format_number, format_share
 
 _LEAST_MARGIN = 1e-3  #: of a gate on a value that is neutral, so that rounding does not break it
@@ -244,10 +245,10 @@ def _settings(measurement: Measurement, options: Mapping[str, Option]) -> dict[s
 def _yaml(value: object) -> str:
     """Return a value as it stands in a line of YAML.
 
-    >>> _yaml("lm-occupation"), _yaml("no"), _yaml("a: b"), _yaml({"limit": 9, "unit": None})
-    ('lm-occupation', "'no'", "'a: b'", '{limit: 9, unit: null}')
+    >>> _yaml("lm-occupation"), _yaml("no"), _yaml("1e3"), _yaml({"limit": 9, "unit": None})
+    ('lm-occupation', "'no'", "'1e3'", '{limit: 9, unit: null}')
     """
-    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf)
+    text = yaml.dump(value, Dumper=Dumper, default_flow_style=True, sort_keys=False, width=math.inf)
     return text.removesuffix("...\n").rstrip()
 
 

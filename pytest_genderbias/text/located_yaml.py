@@ -37,7 +37,10 @@ _TRUE = ("true", "yes", "on")
 _EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
 #: PyYAML's loader that also reads ``5e-5`` as a number, as YAML 1.2 does. YAML 1.1 requires ``5.0e-5``.
 _Loader: type[_SafeLoader] = type("Loader", (_SafeLoader,), {})
-_Loader.add_implicit_resolver(f"{_YAML}float", _EXPONENT, list("-+0123456789"))
+#: PyYAML's dumper that quotes texts which this loader would read as numbers.
+Dumper: type[yaml.SafeDumper] = type("Dumper", (yaml.SafeDumper,), {})
+for _either in (_Loader, Dumper):
+    _either.add_implicit_resolver(f"{_YAML}float", _EXPONENT, list("-+0123456789"))
 
 
 def read_yaml(path: Path) -> LocatedMap:

@@ -139,10 +139,13 @@ def test_hostile_names_leave_a_file_that_can_be_read(tmp_path: Path) -> None:
     )
     real = measure("nli-religion", load_model("demo-nli"), limit=64, cache=None)
     good = replace(real, model="m", reasons=dict.fromkeys(real.reasons, hostile))
-    report = RunReport(run, (good, replace(good, model=hostile), hand_made(model="m", suite=hostile)))
+    names = (hostile, "1e3", "~", "no", "2026-01-01", "a, b]", "\x85", "\U0001f600")  # most of them no text in YAML
+    run = replace(run, models=(*run.models, *(ReportedModel(name, name) for name in names[1:])))
+    measured = (replace(good, model=name) for name in names)
+    report = RunReport(run, (good, *measured, hand_made(model="m", suite=hostile)))
     write_gates(report, tmp_path / "h.bias.yaml")
     gates = read_gates(read_yaml(tmp_path / "h.bias.yaml"))
-    assert [gate.models for gate in gates] == [("m",), (hostile,)]
+    assert {gate.models for gate in gates} == {(name,) for name in ("m", *names)}
     comments = "".join(
         line for line in (tmp_path / "h.bias.yaml").read_text().splitlines() if line.lstrip().startswith("#")
     )
