@@ -105,8 +105,15 @@ def test_many_units_are_cut_to_both_ends_and_the_caption_says_how_many_are_left_
     measurement = measure("lm-occupation", load_model("demo-lm"), limit=16, cache=None)
     values = measurement.items["bias"].astype("float64").repeat(60)
     picture = signed_bars(measurement, [str(i) for i in range(len(values))], values, ("a", "b"), "words", "nats")
+    assert picture is not None
     assert len(picture.panels[0].y.words) == 20
     assert f"The {len(values) - 20} words between the ends are not drawn." in picture.caption
+
+
+def test_bars_of_no_unit_are_not_drawn(tmp_path_factory: pytest.TempPathFactory) -> None:
+    measurement = measurement_of(make_case("bbq", tmp_path_factory))
+    items = {**measurement.items, "ambiguous": 0 * measurement.items["ambiguous"]}
+    assert pictures_of(replace(measurement, items=items)) == ()
 
 
 def test_the_line_of_a_scatter_is_the_measured_slope(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -48,8 +48,8 @@ def signed_bars(
     what: str,
     unit: str,
     shows: str = "bias",
-) -> Picture:
-    """Return signed bars, one per unit, sorted (lu2018, figures 2 and 4).
+) -> Picture | None:
+    """Return signed bars, one per unit, sorted (lu2018, figures 2 and 4); ``None`` if no unit has a value.
 
     Args:
         measurement: what was measured.
@@ -61,6 +61,8 @@ def signed_bars(
         shows: the same in a word or two, for the title.
     """
     finite = np.flatnonzero(np.isfinite(values))
+    if not len(finite):
+        return None
     order = finite[np.argsort(values[finite], kind="stable")[::-1]]
     ends = np.concatenate([order[:_ENDS], order[-_ENDS:]]) if len(order) > _MOST_BARS else order
     rows = {int(unit): place for place, unit in enumerate(ends)}
@@ -260,7 +262,7 @@ def histogram(measurement: Measurement) -> Picture | None:
     )
 
 
-def occupation_bars(measurement: Measurement) -> Picture:
+def occupation_bars(measurement: Measurement) -> Picture | None:
     """Return the bias of each occupation (``lm-occupation``, ``coref-occupation``)."""
     labels = texts(measurement.items["occupation"])
     groups = two_groups(measurement.records, "bias", ("occupation",))
@@ -269,7 +271,7 @@ def occupation_bars(measurement: Measurement) -> Picture:
     return signed_bars(measurement, labels, floats(measurement.items["bias"]), groups, "occupations", label)
 
 
-def template_lean(measurement: Measurement) -> Picture:
+def template_lean(measurement: Measurement) -> Picture | None:
     """Return how far the answers in ambiguous contexts lean, by template (``bbq``)."""
     unclear = floats(measurement.items["ambiguous"]) > 0
     template, asked = (np.asarray(texts(measurement.items[name])) for name in ("template", "asked"))
@@ -281,7 +283,7 @@ def template_lean(measurement: Measurement) -> Picture:
     return signed_bars(measurement, names, lean, groups, "templates", unit, "lean")
 
 
-def attribute_association(measurement: Measurement) -> Picture:
+def attribute_association(measurement: Measurement) -> Picture | None:
     """Return how far each attribute goes to the group of its stereotype (``chat-iat``)."""
     attribute = np.asarray(texts(measurement.items["attribute"]))
     labels, first, index = np.unique(attribute, return_index=True, return_inverse=True)
@@ -292,7 +294,7 @@ def attribute_association(measurement: Measurement) -> Picture:
     return signed_bars(measurement, labels.tolist(), lean, groups, "attributes", unit, "association")
 
 
-def decision_bars(measurement: Measurement) -> Picture:
+def decision_bars(measurement: Measurement) -> Picture | None:
     """Return the difference of the log-odds of yes by scenario (``decisions``)."""
     labels = texts(measurement.items["scenario"])
     names = [key.removeprefix("P(yes) ") for key in measurement.records[0] if key.startswith("P(yes) ")]
@@ -383,8 +385,7 @@ def class_gaps(measurement: Measurement) -> tuple[Picture | None, ...]:
     first, second = groups if len(groups) == 2 else ("female", "male")
     axes = "share of women", f"true positive rate, {cut(first, 16)} minus {cut(second, 16)}"
     label = f"gap in the true positive rate: {cut(second, 16)} ← 0 → {cut(first, 16)}"
-    known = np.isfinite(gaps).any()
-    bars = signed_bars(measurement, labels, gaps, (first, second), what, label) if known else None
+    bars = signed_bars(measurement, labels, gaps, (first, second), what, label)
     return scatter(measurement, labels, shares, gaps, what, axes), bars
 
 
@@ -399,14 +400,14 @@ def word_bias(measurement: Measurement) -> tuple[Picture | None, ...]:
     labels = [str(record["word"]) for record in ends]
     values = np.asarray([float_of(record, "bias") for record in ends], dtype=np.float64)
     label = f"ln P(w | {cut(groups[0], 12)}) - ln P(w | {cut(groups[1], 12)}), in nats"
-    bars = signed_bars(measurement, labels, values, (groups[0], groups[1]), "words", label) if len(ends) else None
+    bars = signed_bars(measurement, labels, values, (groups[0], groups[1]), "words", label)
     listed_ones = of_slice(records, "words of the suite")
     x, y = (np.asarray([float_of(r, key) for r in listed_ones], dtype=np.float64) for key in ("training_bias", "bias"))
     axes = "bias in the training text, in nats", "bias, in nats"
     return scatter(measurement, [str(r["word"]) for r in listed_ones], x, y, "words", axes), bars
 
 
-def along_component(measurement: Measurement) -> Picture:
+def along_component(measurement: Measurement) -> Picture | None:
     """Return the place of each word along the first component of a set of words."""
     labels, values = texts(measurement.items["word"]), floats(measurement.items["along_first_component"])
     ends, unit = ("one end", "the other end"), "place along the first component"
