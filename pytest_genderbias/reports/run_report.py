@@ -84,8 +84,8 @@ class RunInfo:
 
     @property
     def moment_in_utc(self) -> datetime.datetime | None:
-        """When it ended, in UTC; ``None`` if the date of a file is none."""
-        with suppress(OverflowError):
+        """When it ended, in UTC; ``None`` if the date of a file is none, or at an end of the calendar."""
+        with suppress(ValueError, OverflowError, OSError):
             return self.moment and self.moment.astimezone(datetime.timezone.utc)
         return None
 

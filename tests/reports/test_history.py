@@ -179,6 +179,13 @@ def test_writers_side_by_side_lose_no_run(tmp_path: Path) -> None:
     assert rows(path, "SELECT count(*) FROM figures") == [(24,)]
 
 
+@pytest.mark.parametrize("date", ["", "no date", "0001-01-01T00:00:00", "9999-12-31T23:59:59"])
+def test_a_date_that_has_no_moment_in_utc_stands_as_it_is(tmp_path: Path, date: str) -> None:
+    report = replace(on(1, hand_made()), run=RunInfo(date, "1"))
+    write_history(report, tmp_path / "bias.db")
+    assert rows(tmp_path / "bias.db", "SELECT date FROM runs") == [(date,)]
+
+
 def test_a_run_is_added_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bias.db"
     write_history(on(1, hand_made()), path)
