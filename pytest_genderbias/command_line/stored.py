@@ -42,12 +42,12 @@ def _report(typed: Typed) -> list[str]:
     if not files:
         print_lines("\n".join(door("report in words")(report, terminal_width(), typed.values["verbose"])))
         return []
-    troubles = []
-    for output, path in files:  # the history comes first, and the others show its runs
-        if trouble := write_file(report, output, path):
+    troubles, shown = [], report
+    for output, path in files:  # histories come first and take the run as it is; the others show the runs of the last
+        if trouble := write_file(report if output.kind == "history" else shown, output, path):
             troubles.append(trouble)
         elif output.kind == "history":
-            report = door("runs of a history")(report, path)
+            shown = door("runs of a history")(report, path)
     return troubles
 
 
