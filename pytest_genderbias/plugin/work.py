@@ -242,9 +242,8 @@ class Work:
             __tracebackhide__ = True
             item = outcomes.measuring_item(self._config)
             try:
-                return mitigations_of(self._config).mitigate(
-                    unjudged.require_model(item), method, recipe, data=self._settings.data, **settings
-                )
+                spec = unjudged.require_model(item)
+                return mitigations_of(self._config).mitigate(spec, method, recipe, **settings)
             except NotApplicableError as error:
                 unjudged.not_applicable(item, error)
             except BiasError as error:

@@ -44,7 +44,7 @@ from pytest_genderbias.recipes.recipe import (
 )
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.text.plain_files import expand
-from pytest_genderbias.text.schema import Count, Positive, at_least, check_fields
+from pytest_genderbias.text.schema import Count, Positive, Rule, at_least, check_fields, check_setting
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +67,7 @@ _OURS = (
     "output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps", "disable_tqdm", "save_only_model",
     "ignore_data_skip"
 )  # fmt: skip
-_NUMBERS = {int: "a whole number", float: "a number", bool: "true or false"}
+_Above: TypeAlias = Annotated[float, Rule("above 0", exclusiveMinimum=0)]
 _ABOVE_ZERO = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs")
 _STATE = "trainer_state.json"  #: the file that the Trainer writes last
 _ARCHIVES = ("optimizer.pt", "scheduler.pt")  #: without these, a resumed training would end with other weights
@@ -106,9 +106,12 @@ class TrainingSettings(Recipe):
     arguments: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Reject invalid settings."""
-        check_arguments(self.arguments)
+        """Reject invalid settings. Arguments of the Trainer are checked before a training, since that imports
+        transformers.
+        """
         check_fields(self)
+        if ours := [name for name in self.arguments if name in _OURS]:
+            raise SettingError(f"the training argument {ours[0]!r} is decided by the recipe; leave it out")
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with digests of the data in place of their names."""
@@ -128,9 +131,10 @@ class TrainingSettings(Recipe):
             NotApplicableError: ``accelerate`` is not installed, or the model is not one that :meth:`start` returned.
             DataFileError: the model can read no row.
             ModelError: the loss became NaN or infinite.
-            SettingError: the files cannot be written, or there are no rows.
+            SettingError: the files cannot be written, there are no rows, or the Trainer has no such argument.
         """
         require_train()
+        check_arguments(self.arguments)
         self._require_own(model)
         if (folder / "model").is_dir():
             return folder / "model"
@@ -138,11 +142,8 @@ class TrainingSettings(Recipe):
             raise SettingError("there is no row to train on")
         if training.freeze == NOTHING:  # else what the caller freezes
             training = replace(training, freeze=self._frozen)
-        network, examples, collator, arguments, training = self._prepared(model, rows, seed, training)
-        tokenizer = model.backend.tokenizer
-        return run_trainer(
-            network, tokenizer, examples, collator, folder, seed, arguments, training, divisible=self.divisible
-        )
+        prepared = self._prepared(model, rows, seed, training)
+        return run_trainer(prepared, model.backend.tokenizer, folder, seed, self.divisible)
 
     @property
     def _frozen(self) -> str | int:
@@ -208,30 +209,21 @@ class TrainingSettings(Recipe):
 
 
 def check_arguments(arguments: Mapping[str, object]) -> None:
-    """Check arguments of the Trainer: reject unknown ones, those that the recipe sets, and invalid numbers.
+    """Check arguments of the Trainer: reject unknown ones, and invalid numbers.
 
     Raises:
         SettingError: naming the argument.
     """
-    if not arguments:
-        return  # without importing transformers, so that a gate file is read quickly
     from transformers import TrainingArguments
 
     known = {field.name: field.type for field in fields(TrainingArguments)}
     for name, value in arguments.items():
-        if name in _OURS:
-            raise SettingError(f"the training argument {name!r} is decided by the recipe; leave it out")
         if name not in known:
             raise SettingError(f"transformers.TrainingArguments has no argument {name!r}")
-        kind = known[name]
-        if (
-            isinstance(kind, type)
-            and kind in _NUMBERS
-            and type(value) not in ((int, float) if kind is float else (kind,))
-        ):
-            raise SettingError(f"the training argument {name!r} should be {_NUMBERS[kind]}, got {value!r}")
-        if name in _ABOVE_ZERO and isinstance(value, (int, float)) and not 0 < value < math.inf:
-            raise SettingError(f"the training argument {name!r} should be above 0, got {value!r}")
+        if known[name] in (int, float, bool):
+            check_setting(f"the training argument {name!r}", known[name], value)
+        if name in _ABOVE_ZERO:
+            check_setting(f"the training argument {name!r}", _Above, value)
 
 
 def require_train() -> None:
@@ -247,46 +239,32 @@ def require_train() -> None:
 
 
 def run_trainer(
-    network: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    examples: Examples,
-    collator: Collator,
-    folder: Path,
-    seed: int,
-    arguments: Mapping[str, object],
-    training: Training = PLAIN,
-    divisible: bool = False,
+    prepared: Prepared, tokenizer: PreTrainedTokenizerBase, folder: Path, seed: int, divisible: bool = False
 ) -> Path:
     """Train a network in place, save it with its tokenizer as ``folder/model``, and return that folder.
 
     Args:
-        network: the network, which is changed.
+        prepared: the network, which is changed, and what the Trainer is given; ``save_steps`` limits what an
+            interruption loses.
         tokenizer: saved with the network.
-        examples: tokenised rows, the Trainer's ``train_dataset``.
-        collator: makes a batch of rows.
-        folder: folder of this training. If it has a ``model``, nothing is trained.
+        folder: folder of this training, which has no ``model`` yet.
         seed: seed of the order of the data and of dropout.
-        arguments: arguments of ``transformers.TrainingArguments``; ``save_steps`` limits what an interruption loses.
-        training: options of the caller.
         divisible: whether several processes may divide each step, as ``accelerate launch`` starts them: the batches
             that are added up, else the rows of a batch. The first process saves.
 
     Raises:
         NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
-    require_train()
     if is_left_alone():
         refuse_several("a training outside of a mitigation")
     if not divisible:
         refuse_several("this training, which is neither of a classifier nor of a language model on a corpus,")
-    done = folder / "model"
-    if done.is_dir():
-        return done
     with _one_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    network, *_, training = prepared
     freeze(network, training.freeze)
-    with quiet_transformers(), _generators_restored(network.device):
-        trainer = _make_trainer(network, examples, collator, folder, seed, arguments, training)
+    with quiet_transformers(), generators_restored(network.device):
+        trainer = _make_trainer(prepared, folder, seed)
         _show_progress(trainer, training.progress)
         for callback in training.callbacks:
             if hasattr(callback, "report"):
@@ -301,21 +279,13 @@ def run_trainer(
         module.eval()
         try:
             if trainer.is_world_process_zero():
-                save_whole(network, tokenizer, done, {"log": trainer.state.log_history})
+                save_whole(network, tokenizer, folder / "model", {"log": trainer.state.log_history})
         finally:  # the others wait for the first one, and then find the model
             trainer.accelerator.wait_for_everyone()
-        return done
+        return folder / "model"
 
 
-def _make_trainer(
-    network: PreTrainedModel,
-    examples: Examples,
-    collator: Collator,
-    folder: Path,
-    seed: int,
-    arguments: Mapping[str, object],
-    training: Training,
-) -> Trainer:
+def _make_trainer(prepared: Prepared, folder: Path, seed: int) -> Trainer:
     """Return the Trainer, with the arguments of the recipe and those that make it resumable.
 
     Raises:
@@ -324,6 +294,7 @@ def _make_trainer(
     import transformers
     from transformers.training_args import ParallelMode
 
+    network, examples, collator, arguments, training = prepared
     options: dict[str, Any] = {  # their types differ by name
         "save_strategy": "no",
         "logging_steps": 50,
@@ -432,8 +403,8 @@ def save_whole(
 
 
 @contextmanager
-def _generators_restored(device: torch.device) -> Iterator[None]:
-    """Restore the caller's random number generators and GPU afterwards: the Trainer seeds and sets them."""
+def generators_restored(device: torch.device) -> Iterator[None]:
+    """Restore the caller's random number generators and GPU afterwards, which the Trainer seeds and sets."""
     import torch
 
     ours, numpys = random.getstate(), np.random.get_state()
@@ -631,7 +602,9 @@ def frozen_parameters(network: PreTrainedModel, what: str | int) -> list[torch.n
     layers = max(len(behind) - 1, 0)
     if what != EMBEDDINGS:
         if type(what) is not int or not 0 <= what <= layers:
-            raise SettingError(f"freeze should be nothing, embeddings, encoder, or 0 to {layers} layers, got {what!r}")
+            raise SettingError(
+                f"the frozen part should be nothing, embeddings, encoder, or 0 to {layers} layers, got {what!r}"
+            )
         if what and any(not upper - lower for lower, upper in pairwise(behind)):
             raise SettingError(
                 f"the layers of {type(network).__name__} share their parameters, so the first {what} cannot be frozen"

@@ -58,8 +58,6 @@ class Stub:
     def __post_init__(self):
         if self.noise < 0:
             raise SettingError(f"noise should be 0 or more, got {self.noise}")
-        if self.arguments:
-            check_arguments(self.arguments)
 
     def settings(self):
         return {"noise": self.noise, "arguments": dict(self.arguments)}
@@ -71,6 +69,7 @@ class Stub:
         return with_network(model, copied(model.backend.network), "start")
 
     def train(self, model, rows, seed, folder, training=PLAIN):
+        check_arguments(self.arguments)
         with open(self.log, "a") as log:
             print(folder.name, self.data, file=log)
         if self.noise > 1e6:

@@ -154,7 +154,7 @@ def test_what_cannot_be_divided_is_refused(monkeypatch: pytest.MonkeyPatch, rows
     assert process_count() == 2
     message = r"cannot be divided between processes, and this is one of 2 \(WORLD_SIZE\).*start it with python"
     with pytest.raises(NotApplicableError, match="nor of a language model on a corpus, " + message):
-        run_trainer(None, None, [], None, tmp_path / "run", 0, {})  # type: ignore[arg-type]
+        run_trainer(None, None, tmp_path / "run", 0)  # type: ignore[arg-type]
     recipe = make_recipe("nli", training=str(rows), evaluation=str(rows))
     with pytest.raises(NotApplicableError, match=r"does not call share_trainings\(\) " + message):
         train_with(recipe, Method(), load_model("demo-nli"), recipe.rows(), 0, tmp_path / "run")

@@ -159,15 +159,12 @@ class DeclaredMitigation:
     Attributes:
         written: as the file declares it.
         grid: settings of method and recipe that are tried; ``None`` for these alone.
-        arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that
-            imports transformers.
     """
 
     written: MitigationEntry
     method: Method
     recipe: Recipe | None
     grid: GridPlan | None
-    arguments: Mapping[str, YamlValue]
 
     @property
     def models(self) -> tuple[str, ...] | None:
@@ -180,23 +177,11 @@ class DeclaredMitigation:
         return not self.written.from_nothing and (model is None or self.models is None or model in self.models)
 
     def run(self, spec: ModelSpec | None, mitigations: MitigationRunner) -> MitigationRun:
-        """Mitigate a model, or try the points of the grid on it; recipes have the arguments of the Trainer then.
-
-        Raises:
-            SettingError: the Trainer has no such argument; or as :class:`MitigationRunner`.
-        """
-
-        def with_arguments(recipe: Recipe | None) -> Recipe | None:
-            if recipe is None or not self.arguments:
-                return recipe
-            complete: Recipe = replace(recipe, arguments=dict(self.arguments))  # type: ignore[type-var]  # named recipes are dataclasses
-            return complete
-
+        """Mitigate a model, or try the points of the grid on it. Errors as :class:`MitigationRunner`."""
         how: dict[str, Any] = {"seeds": self.written.seeds, "controls": self.written.controls}
         if self.grid is None:
-            return mitigations.mitigate(spec, self.method, with_arguments(self.recipe), **how)
-        points = tuple(replace(point, recipe=with_arguments(point.recipe)) for point in self.grid.points)
-        return mitigations.search(spec, replace(self.grid, points=points), choose_on=self.written.choose_on, **how)
+            return mitigations.mitigate(spec, self.method, self.recipe, **how)
+        return mitigations.search(spec, self.grid, choose_on=self.written.choose_on, **how)
 
 
 @dataclass(frozen=True)
@@ -327,14 +312,14 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
         with _located(part):
             parts.append(make_method(part["name"], **settings))
     method = parts[0] if len(parts) == 1 else Together(tuple(parts))
-    recipe, arguments = (None, {}) if entry.recipe is None else _make_recipe(_parts(at, "recipe")[0], data_folder)
+    recipe = None if entry.recipe is None else _make_recipe(_parts(at, "recipe")[0], data_folder)
     if recipe is None and method.trains:
         raise at.error_at("method", f"{method.name} takes part in a training: add a 'recipe'")
     if entry.from_nothing and (recipe is None or not recipe.makes_task or entry.models is not None):
         raise at.error_at(
             "from_nothing", "'from_nothing' needs a recipe that makes its own network, as lstm, and excludes 'models'"
         )
-    return DeclaredMitigation(entry, method, recipe, _declared_grid(entry, method, recipe, load), arguments)
+    return DeclaredMitigation(entry, method, recipe, _declared_grid(entry, method, recipe, load))
 
 
 def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None, load: LoadSuite) -> GridPlan | None:
@@ -421,19 +406,17 @@ def _parts(at: LocatedMap, key: str) -> list[LocatedMap]:
     return parts
 
 
-def _make_recipe(part: LocatedMap, data_folder: Path | None) -> tuple[Recipe, Mapping[str, YamlValue]]:
-    """Return the recipe without arguments of the Trainer, and these arguments."""
+def _make_recipe(part: LocatedMap, data_folder: Path | None) -> Recipe:
+    """Return the recipe, whose paths are relative to the file."""
     settings = _known_settings(part, "recipe")
-    arguments: Mapping[str, YamlValue] = settings.pop("arguments", {})
     with _located(part):
-        check_setting("arguments", Mapping[str, object], arguments)
         for key in set(_PATHS) & set(settings):
             check_setting(key, str, part[key])
             if key == "data" or set(part[key]) & set("./\\"):  # otherwise the name of a data set
                 settings[key] = str(Path(part.file).parent / expand(part[key]))
         recipe = resolve_recipe({"name": part["name"], **settings}, data_folder)
     assert recipe is not None
-    return recipe, arguments
+    return recipe
 
 
 def _known_settings(part: LocatedMap, role: str) -> dict[str, YamlValue]:
@@ -487,7 +470,6 @@ class MitigationRunner:
         method: SomeMethod,
         recipe: SomeRecipe | None = None,
         *,
-        data: Path | None = None,
         seeds: int | Sequence[int] | None = None,
         controls: int | None = None,
     ) -> MitigationRun:
@@ -501,7 +483,6 @@ class MitigationRunner:
             spec: the model; ``None`` for a recipe that makes its own network.
             method: an object, a name, a mapping of ``name`` and settings, or a list of these.
             recipe: the same of a recipe.
-            data: folder of the data sets, for a recipe whose settings name none.
             seeds: number of trainings, or their seeds.
             controls: number of controls.
 
@@ -510,7 +491,7 @@ class MitigationRunner:
             MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
         applied = method if isinstance(method, Method) else resolve_method(method)
-        training = resolve_recipe(recipe, data) if isinstance(recipe, (str, Mapping)) else recipe
+        training = resolve_recipe(recipe, self.runner.data) if isinstance(recipe, (str, Mapping)) else recipe
 
         def make(model: Model | None, name: str) -> MitigationRun:
             return mitigate(

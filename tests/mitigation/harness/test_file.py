@@ -58,9 +58,10 @@ def test_mitigations_are_plain_objects(tmp_path: Path) -> None:
     }
     mitigation = from_nothing.mitigation
     written = mitigation.written
-    assert written.seeds == (3, 4) and written.from_nothing and mitigation.arguments == {"warmup_steps": 3}
+    assert written.seeds == (3, 4) and written.from_nothing
     assert mitigation.recipe is not None and mitigation.recipe.name == "lstm"
-    assert isinstance(mitigation.recipe, LstmTraining) and mitigation.recipe.data == str(tmp_path / "texts")
+    assert isinstance(mitigation.recipe, LstmTraining) and mitigation.recipe.arguments == {"warmup_steps": 3}
+    assert mitigation.recipe.data == str(tmp_path / "texts")
 
 
 def test_control_items_are_those_beside_the_file(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ print(len(reductions), len(planned), "pytest" in sys.modules, "torch" in sys.mod
 GRID = """
 mitigate:
   - method: [cda, dropout]
-    recipe: {name: masked-lm, data: ./texts, arguments: {warmup_steps: 3}}
+    recipe: {name: masked-lm, data: ./texts, arguments: {weight_decay: 0.1}}
     grid:
       dropout.hidden: [.10, .15, .20]
       masked-lm.steps: [10, 20]

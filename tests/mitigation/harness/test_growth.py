@@ -73,7 +73,7 @@ class Continued:
             "save_steps": 2,
         }
         training = type(training)((*training.callbacks, Stop()), training.around)
-        return run_trainer(copied(model.backend.network), words, examples, collate, folder, seed, how, training)
+        return run_trainer((copied(model.backend.network), examples, collate, how, training), words, folder, seed)
 
     def evaluate(self, model):
         size = float(model.backend.network.get_input_embeddings().weight.detach().abs().mean())

@@ -54,7 +54,7 @@ class Continued:
             return {**batch, "input_ids": batch["input_ids"].masked_fill(hidden, words.mask_token_id), "labels": labels}
 
         how = {"num_train_epochs": 1, "per_device_train_batch_size": len(rows) // self.steps, "learning_rate": 1e-2}
-        return run_trainer(copied(model.backend.network), words, examples, collate, folder, seed, how, training)
+        return run_trainer((copied(model.backend.network), examples, collate, how, training), words, folder, seed)
 
     def evaluate(self, model):
         found = float(model.backend.network.get_input_embeddings().weight.detach().abs().sum())
