@@ -20,12 +20,11 @@ from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
     PreTrainedConfig,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
     initialization,
 )
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
-
-from pytest_genderbias.recipes.networks.word_lstm import WordVectorModel
 
 if TYPE_CHECKING:
     from tokenizers.pre_tokenizers import PreTokenizer
@@ -119,9 +118,10 @@ class DecomposableAttention(nn.Module):
         return logits
 
 
-class _DecomposableAttentionBase(WordVectorModel):  # type: ignore[no-untyped-call]
+class _DecomposableAttentionBase(PreTrainedModel):  # type: ignore[no-untyped-call]
     config_class = DecomposableAttentionConfig
     base_model_prefix = "encoder"
+    _input_embed_layer = "embeddings"
 
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise linear layers as Glorot and Bengio 2010, other modules as transformers does."""

@@ -56,19 +56,6 @@ class EncoderWithHead(PreTrainedModel):  # type: ignore[no-untyped-call]
         self.encoder: PreTrainedModel = AutoModel.from_config(config.encoder)  # type: ignore[no-untyped-call]
         self.width = encoder_width(config.encoder)
 
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the input embeddings of the encoder."""
-        embeddings: nn.Module = self.encoder.get_input_embeddings()
-        return embeddings
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the input embeddings of the encoder."""
-        self.encoder.set_input_embeddings(value)
-
-    def get_output_embeddings(self) -> None:
-        """Return ``None``, since there is no output layer over the vocabulary."""
-        return None
-
     def renew_head(self) -> None:
         """Initialise the head anew, with torch's global generator."""
         for name, module in self.named_modules():

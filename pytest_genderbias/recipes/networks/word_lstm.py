@@ -81,23 +81,10 @@ class WordLstmConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         self.dropout, self.sampled_words = dropout, sampled_words
 
 
-class WordVectorModel(PreTrainedModel):  # type: ignore[no-untyped-call]
-    """A network whose base model has its word vectors under ``embeddings``."""
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the word vectors."""
-        embeddings = self.base_model.embeddings
-        assert isinstance(embeddings, nn.Embedding)
-        return embeddings
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word vectors."""
-        self.base_model.embeddings = value
-
-
-class _WordLstmBase(WordVectorModel):  # type: ignore[no-untyped-call]
+class _WordLstmBase(PreTrainedModel):  # type: ignore[no-untyped-call]
     config_class = WordLstmConfig
     base_model_prefix = "model"
+    _input_embed_layer = "embeddings"
 
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise a module. The forget gates of an LSTM start open."""
@@ -181,15 +168,6 @@ class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
         self.model = WordLstmModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()  # type: ignore[no-untyped-call]
-
-    def get_output_embeddings(self) -> nn.Module:
-        """Return the output layer."""
-        head: nn.Module = self.lm_head
-        return head
-
-    def set_output_embeddings(self, value: nn.Module) -> None:
-        """Replace the output layer."""
-        self.lm_head = value
 
     def forward(
         self,
