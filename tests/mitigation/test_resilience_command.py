@@ -50,7 +50,7 @@ def test_the_table_has_a_row_for_each_step_and_part(project, capsys):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--frozen=half"], "frozen should be nothing, embeddings, encoder, or 0 to 2 layers, got 'half'"),
+        (["--frozen=half"], "the frozen part should be nothing, embeddings, encoder, or 0 to 2 layers, got 'half'"),
         (["--suite=lm-job"], "no suite 'lm-job'"),
         (["--recipe=steps"], "no recipe is called 'steps'"),
         (["--recipe={steps: 3}"], "a recipe is given by its name"),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from pytest_genderbias.measurement.plan import Plan, plan_measurement
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.recipes.recipe import Performance
+from pytest_genderbias.recipes.trainer import generators_restored
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.suites.suite import Suite, load_suite
@@ -56,7 +56,7 @@ class SuiteWatcher:
     Use it as ``Trainer(..., callbacks=[BiasCallback(["lm-occupation"], every=200, model=model)])``. ``BiasCallback`` is
     this class as a ``TrainerCallback``; it is created on first use, since that imports transformers. The network is
     measured in evaluation mode without gradients; modes and random states are restored, so that the trained weights are
-    the same as without the callback.
+    the same as without the callback. The last step is always measured.
 
     ``history`` is a list of :class:`HistoryEntry`. The Trainer's ``log_history`` has the same figures, as
     ``bias/SUITE/STATISTIC`` and ``task/NAME``, in entries beside those of the loss. A callback has no access to its
@@ -70,7 +70,6 @@ class SuiteWatcher:
         model: a model of the kind that is trained, for its tokenizer, role and name. By default these are the Trainer's
             ``processing_class`` and the class of the network.
         at_start: whether to measure before the first step.
-        at_end: whether to measure after the last step.
         log: file to which each measurement adds a JSON line; :func:`read_history` reads it.
         evaluate: the ``evaluate`` of a recipe, to record the performance beside the bias.
         settings: of :func:`~pytest_genderbias.measurement.runner.measure`, for all suites: ``limit``, ``seed``,
@@ -89,7 +88,6 @@ class SuiteWatcher:
         model: Model | None = None,
         *,
         at_start: bool = True,
-        at_end: bool = True,
         log: str | Path | None = None,
         evaluate: Callable[[Model], Sequence[Performance]] | None = None,
         **settings: object,
@@ -102,7 +100,7 @@ class SuiteWatcher:
             raise SettingError(
                 f"suites should be one or more different ones, got {', '.join(map(str, named)) or 'none'}"
             )
-        self.every, self.model, self.at_start, self.at_end = every, model, at_start, at_end
+        self.every, self.model, self.at_start = every, model, at_start
         self.log = None if log is None else Path(log)
         self.evaluate = evaluate
         self.history: list[HistoryEntry] = []
@@ -141,7 +139,7 @@ class SuiteWatcher:
 
     def on_train_end(self, args: object, state: TrainerState, control: object, **given: Any) -> None:
         """Measure after the last step, if the training ended before ``max_steps``."""
-        if self.at_end and self._is_new(state):
+        if self._is_new(state):
             self._measure(state, given["model"], None)
 
     def _is_due(self, state: TrainerState) -> bool:
@@ -152,7 +150,7 @@ class SuiteWatcher:
             listed = step in steps_of_share(self.every, state.max_steps)
         else:
             listed = step in self.every
-        return listed or (self.at_end and step >= state.max_steps)
+        return listed or step >= state.max_steps
 
     def _is_new(self, state: TrainerState) -> bool:
         """Tell whether this process measures the step: it is not measured yet, and of several processes this is the
@@ -253,23 +251,19 @@ def _callback_class() -> type[Any]:
 def undisturbed(network: PreTrainedModel) -> Iterator[None]:
     """Put a network into evaluation mode inside a ``with`` block, and restore the state of the training afterwards.
 
-    Restores the mode of each module, and the random states of torch (on the CPU and the network's GPUs), numpy and
+    Restores the mode of each module, and the random states of torch (on the CPU and the network's GPU), numpy and
     Python.
     """
     import torch
 
     modes = {module: module.training for module in network.modules()}
-    states = random.getstate(), np.random.get_state()
-    gpus = {tensor.device for tensor in network.parameters() if tensor.device.type == "cuda"}
-    with torch.random.fork_rng(devices=list(gpus)), torch.no_grad():
+    with generators_restored(network.device), torch.no_grad():
         try:
             network.train(False)
             yield
         finally:
             for module, training in modes.items():
                 module.training = training
-            random.setstate(states[0])
-            np.random.set_state(states[1])
 
 
 def history_of(log_history: Iterable[Mapping[str, float]]) -> list[HistoryEntry]:

@@ -275,7 +275,7 @@ def growth(
     check_every(every)
     numbers = seeds_of(seeds)
     loaded = suite if isinstance(suite, Suite) else load_suite(suite)
-    base = Runner().open(model) if isinstance(model, str) else model
+    base = None if model is None else Runner().open(model)
     with ExitStack() as stack:
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
         options = {**suite_settings(task, loaded, home, settings), **settings}
@@ -514,22 +514,14 @@ def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -
     """Return the parts to freeze, one training each; reject unknown parts, too many layers, and layers that share their
     parameters.
     """
-    layers = min(map(_layers, starts.values()))
     parts: list[Frozen] = (
-        [NOTHING, EMBEDDINGS, *range(1, layers)]
+        [NOTHING, EMBEDDINGS, *range(1, min(map(_layers, starts.values())))]
         if frozen == ALL
         else [frozen]
         if isinstance(frozen, str)
         else list(dict.fromkeys(frozen))
     )
     for part in parts:
-        known = (
-            part in (NOTHING, EMBEDDINGS, ENCODER)
-            if isinstance(part, str)
-            else type(part) is int and 0 <= part <= layers
-        )
-        if not known:
-            raise SettingError(f"frozen should be nothing, embeddings, encoder, or 0 to {layers} layers, got {part!r}")
         for start in starts.values():
             if start.network_class:
                 frozen_parameters(start.backend.network, part)
