@@ -15,7 +15,6 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.mitigation.harness.retraining import new_heads as run_with_new_heads
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec
-from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
 from pytest_genderbias.text.printable import markdown_table, refuse_unknown_name
@@ -231,11 +230,6 @@ def measure_points(
     for method, alone in _models_of(runs):
         figures, p_values = _values(alone, intrinsic)
         new_head: dict[str, float | None] = {}
-        if new_heads and not isinstance(alone.recipe, Recipe):
-            raise SettingError(
-                f"agreement after retraining trains new heads, and the run of {method} has no recipe that trains; give"
-                " it one (recipe=...), or leave new heads out (new_heads=False)"
-            )
         if new_heads:
             with run_with_new_heads(alone) as renewed:  # one folder, and so the same held-out texts
                 own_head, _ = _values(replace(alone, folder=renewed.folder), extrinsics)

@@ -16,7 +16,6 @@ import numpy as np
 
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.gates.judgement import AFTER, BEFORE
-from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, kept_training, train_with
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
@@ -47,8 +46,8 @@ def recipe_of_heads(run: MitigationRun) -> Recipe:
 def _training_recipe(run: MitigationRun) -> Recipe:
     if not isinstance(run.recipe, Recipe):
         raise SettingError(
-            "superficial trains a new head on the frozen encoder, and this run has no recipe that trains; give it one"
-            " (recipe=...)"
+            "a new head is trained on the frozen encoder, and this run has no recipe that trains; give it one"
+            " (recipe=...), or leave new heads out"
         )
     return run.recipe
 
@@ -151,11 +150,13 @@ def compress(run: MitigationRun, settings: Mapping[str, object]) -> dict[str, fl
     """
     common = {key: value for key, value in settings.items() if key in _SETTINGS_OF_ANY_SUITE}
     try:
-        return {side: _mean(run.measure(side, _COMPRESSION, **common)) for side in (BEFORE, AFTER)}
+        measured = {side: run.measure(side, _COMPRESSION, **common) for side in (BEFORE, AFTER)}
     except BiasError as error:
         return str(error)
+    return {side: mean_of([one.value for group in models for one in group]) for side, models in measured.items()}
 
 
-def _mean(measured: list[list[Measurement]]) -> float | None:
-    values = [measurement.value for group in measured for measurement in group]
-    return None if None in values else float(np.mean([value for value in values if value is not None]))
+def mean_of(values: Sequence[float | None]) -> float | None:
+    """Return the mean of values, ``None`` if one is missing or there is none."""
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if len(numbers) == len(values) and numbers else None

@@ -216,5 +216,5 @@ def test_runs_that_cannot_be_compared_are_refused(runs, careers, checkpoint):
     with pytest.raises(SettingError, match="scrubbing and subsampling have different models before for seed 3"):
         agreement({"scrubbing": one, "subsampling": shifted}, [probe(careers)], [GAP])
     path = str(checkpoint("bert"))
-    with pytest.raises(SettingError, match="the run of none has no recipe that trains"):
+    with pytest.raises(SettingError, match="this run has no recipe that trains"):
         agreement({"x": MitigationRun(path, path)}, [BiasFigure("weat", "effect_size")], [GAP])
