@@ -35,7 +35,7 @@ class RunConfig:
     Attributes:
         name: unique in its paper.
         title: what it is, in a few words.
-        kind: who carries it out, a name of :data:`~pytest_genderbias.papers.shown.KINDS`.
+        kind: who carries it out, a name of :data:`~pytest_genderbias.papers.kinds.KINDS`.
         scales: settings by scale, ``small`` or ``paper``; a scale that is missing cannot be run. Texts may hold
             ``{data}`` and other names in braces, which :func:`~pytest_genderbias.papers.places.placed` replaces by the
             user's paths.

@@ -14,7 +14,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ from pytest_genderbias.papers.config import (
     overlaid,
     paper_names,
 )
-from pytest_genderbias.papers.kinds import Outcome, label_of, options_of, with_further_seeds
+from pytest_genderbias.papers.kinds import FURTHER_SEEDS, KINDS, label_of, options_of
 from pytest_genderbias.papers.places import Places, StoredFigure, StoredRun, figure_at, placed, read_run, write_run
 from pytest_genderbias.text.columns import columns, one_line, paragraph
 from pytest_genderbias.text.printable import counted, escape
@@ -448,28 +447,8 @@ def _called(table: Table) -> str:
     return table.name.replace("-", " ")
 
 
-CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
-
-#: Module and function of each kind, by its name; the function takes ``(settings, places)``.
-KINDS: Mapping[str, str] = {
-    "agreement": "orgad2022:carry_out_agreement",
-    "extremes": "dev2019:carry_out_extremes",
-    "growth": "curves:carry_out_growth",
-    "mitigation": "mitigation:carry_out",
-    "paired-subspace": "dev2019:carry_out_paired_subspace",
-    "resilience": "curves:carry_out_resilience",
-    "scrubbed-words": "orgad2022:carry_out_scrubbed_words",
-}
-FURTHER_SEEDS = ("agreement", "growth", "mitigation", "resilience")  #: kinds whose results take further seeds
 Tell = Callable[[str], object]
 _PREFIX = "paper-"  #: begins the name of a result at the paper's scale
-
-
-def kind_named(name: str) -> CarryOut:
-    """Return the function that carries out runs of a kind."""
-    module, _, function = KINDS[name].partition(":")
-    carry_out: CarryOut = vars(import_module(f"pytest_genderbias.papers.kinds.{module}"))[function]
-    return carry_out
 
 
 def result_name(run: RunConfig, scale: str) -> str:
@@ -548,7 +527,7 @@ def make_run(run: RunConfig, scale: str, places: Places, seeds: Sequence[int] = 
     """
     settings = {**run.scales[scale], "seeds": list(seeds)} if seeds else run.scales[scale]
     start, used = time.perf_counter(), time.process_time()
-    outcome = kind_named(run.kind)(placed(settings, places), places)
+    outcome = KINDS[run.kind](placed(settings, places), places)
     spent = round(time.perf_counter() - start, 1), round(time.process_time() - used, 1)
     found = list(outcome.seeds), outcome.figures, outcome.details
     return StoredRun(result_name(run, scale), scale, settings, *found, *spent, versions())
@@ -557,8 +536,8 @@ def make_run(run: RunConfig, scale: str, places: Places, seeds: Sequence[int] = 
 def missing_seeds(run: RunConfig, scale: str, made: StoredRun) -> list[int]:
     """Return the seeds that a result lacks, where it differs in nothing else from what the run is now; otherwise none.
 
-    Only results of several seeds of a kind of :data:`FURTHER_SEEDS` are extended, and without a grid, whose best point
-    all seeds choose.
+    Only results of several seeds of a kind of ``FURTHER_SEEDS`` are extended, and without a grid, whose best point all
+    seeds choose.
     """
     settings, known = run.scales[scale], list(made.seeds)
     if run.kind not in FURTHER_SEEDS or "grid" in settings or len(known) < 2:
@@ -573,8 +552,7 @@ def extended(made: StoredRun, new: StoredRun, run: RunConfig, places: Places) ->
 
     The times are sums. In that of the processor, the wall time of a result without processor time counts.
     """
-    kind = import_module(f"pytest_genderbias.papers.kinds.{KINDS[run.kind].partition(':')[0]}")
-    outcome = getattr(kind, "with_further_seeds", with_further_seeds)(made, new, places)
+    outcome = FURTHER_SEEDS[run.kind](made, new, places)
     used = sum(part.processor_seconds or part.seconds for part in (made, new))
     return replace(
         new,
@@ -607,5 +585,5 @@ def check_run(run: RunConfig, places: Places) -> str:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="genderbias-") as folder:
         there = Places({**places.named, "runs": folder}, Path(folder), places.progress)
-        outcome = kind_named(run.kind)(placed(settings, there), there)
+        outcome = KINDS[run.kind](placed(settings, there), there)
     return f"{run.name}: checked with a stand-in, {len(outcome.figures)} figures in {time.perf_counter() - start:.0f} s"

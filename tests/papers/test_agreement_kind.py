@@ -16,7 +16,7 @@ from pytest_genderbias.mitigation.harness.agreement import (
     agreement,
 )
 from pytest_genderbias.papers.config import RunConfig
-from pytest_genderbias.papers.kinds.orgad2022 import compared, compared_without_one
+from pytest_genderbias.papers.kinds import compared, compared_without_one
 from pytest_genderbias.papers.places import Places, read_run, write_run
 from pytest_genderbias.papers.shown import extended, make_run, missing_seeds
 

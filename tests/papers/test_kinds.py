@@ -18,8 +18,7 @@ from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.gold_pairs import read_inference
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import PaperConfig, RunConfig
-from pytest_genderbias.papers.kinds import Outcome
-from pytest_genderbias.papers.kinds.curves import _figures_at
+from pytest_genderbias.papers.kinds import KINDS, Outcome, _figures_at
 from pytest_genderbias.papers.places import (
     Places,
     StoredFigure,
@@ -31,7 +30,7 @@ from pytest_genderbias.papers.places import (
     read_runs,
     write_run,
 )
-from pytest_genderbias.papers.shown import check_run, kind_named, make_run, make_runs, missing_seeds
+from pytest_genderbias.papers.shown import check_run, make_run, make_runs, missing_seeds
 from pytest_genderbias.suites.families.shared.persons import read_table
 
 MODEL, SUITE = "demo-mlm", {"suite": "lm-occupation", "limit": 64}
@@ -65,12 +64,12 @@ def mitigated(places, pretraining):
 
 
 def test_a_model_that_is_measured_as_it_is(places):
-    outcome = kind_named("mitigation")({"model": MODEL, "measure": [SUITE]}, places)
+    outcome = KINDS["mitigation"]({"model": MODEL, "measure": [SUITE]}, places)
     expected = measure("lm-occupation", load_model(MODEL), limit=64)
     figure = outcome.figures[f"before/{BIAS}"]
     assert figure.values == [expected.values["aggregate_bias"]]
     units = {"signed_bias": ["nurse", "engineer"]}
-    figures = kind_named("mitigation")(
+    figures = KINDS["mitigation"](
         {"model": MODEL, "measure": [{"suite": "lm-occupation", "units": units}]}, places
     ).figures
     whole = measure("lm-occupation", load_model(MODEL))
@@ -78,7 +77,7 @@ def test_a_model_that_is_measured_as_it_is(places):
     by_hand = {r["occupation"]: r["signed_bias"] for r in whole.records if "signed_bias" in r}
     assert nurse < engineer and by_hand.get("nurse", nurse) == pytest.approx(nurse)
     with pytest.raises(SettingError, match="lm-occupation has no 'wizard' among its occupations"):
-        kind_named("mitigation")({"model": MODEL, "measure": [{**SUITE, "units": {"signed_bias": ["wizard"]}}]}, places)
+        KINDS["mitigation"]({"model": MODEL, "measure": [{**SUITE, "units": {"signed_bias": ["wizard"]}}]}, places)
     interval = expected.intervals["aggregate_bias"]
     # Beside a cache, other cases share a batch, and the last digits of scores depend on that.
     assert figure.interval == pytest.approx((interval.low, interval.high), rel=0.01)
@@ -141,15 +140,15 @@ def test_the_models_of_every_side_are_tuned_by_a_further_recipe(places, pretrain
         "seeds": 2,
         "then": [{"recipe": task}],
     }
-    figures = kind_named("mitigation")(settings, places).figures
+    figures = KINDS["mitigation"](settings, places).figures
     tuned = {key: figure for key, figure in figures.items() if key.endswith("classification/accuracy")}
     assert tuned.keys() == {f"{side}/classification/accuracy" for side in ("before", "after", "control")}
     assert all(len(figure.values) == 2 for figure in tuned.values())
-    without = kind_named("mitigation")({**settings, "seeds": 1, "controls": 0}, places).figures
+    without = KINDS["mitigation"]({**settings, "seeds": 1, "controls": 0}, places).figures
     assert without["after/classification/accuracy"].values == tuned["after/classification/accuracy"].values[:1]
     assert not [key for key in without if key.startswith("control/")]
     with pytest.raises(SettingError, match="then tunes models for a task, and masked-lm continues a training"):
-        kind_named("mitigation")({**settings, "then": [{"recipe": pretraining}]}, places)
+        KINDS["mitigation"]({**settings, "then": [{"recipe": pretraining}]}, places)
 
 
 def test_growth_ends_where_the_mitigation_ends(places, pretraining, mitigated):
@@ -162,7 +161,7 @@ def test_growth_ends_where_the_mitigation_ends(places, pretraining, mitigated):
         "seeds": 2,
         "options": {"limit": 64},
     }
-    figures = kind_named("growth")(settings, places).figures
+    figures = KINDS["growth"](settings, places).figures
     assert figures[f"cda/{BIAS}"].values == pytest.approx(mitigated.figures[f"after/{BIAS}"].values)
     assert figures[f"cda at 0/{BIAS}"].values == pytest.approx(mitigated.figures[f"before/{BIAS}"].values)
     assert "original/growth/loss_spearman" in figures and "original at 1/masked-lm/perplexity" in figures
@@ -175,7 +174,7 @@ def test_resilience_by_steps_and_by_frozen_layers(places, pretraining, mitigated
         "recipe": {**pretraining, "steps": 2}, "suite": "lm-occupation", "steps": [1], "frozen": ["nothing", 1],
         "seeds": 1, "options": {"limit": 64},
     }  # fmt: skip
-    figures = kind_named("resilience")(settings, places).figures
+    figures = KINDS["resilience"](settings, places).figures
     sides = {key.split(" ")[0] for key in figures}
     assert sides == {"given", "cda", "control"}
     assert figures[f"cda step 1/{BIAS}"].values != figures[f"given step 1/{BIAS}"].values
@@ -196,7 +195,7 @@ def test_words_that_tell_gender_are_removed_round_by_round(places):
     told = {"f": "She is a keen nurse of many years", "m": "He is a calm nurse of many years"}
     rows.write_text("text,label,group\n" + "".join(f"{told['fm'[i % 2]]},nurse,{'fm'[i % 2]}\n" for i in range(16)))
     recipe = {"name": "classification", "training": str(rows), "evaluation": str(rows), "text_column": "text"}
-    outcome = kind_named("scrubbed-words")({"recipe": recipe, "seeds": 2, "rounds": 1}, places)
+    outcome = KINDS["scrubbed-words"]({"recipe": recipe, "seeds": 2, "rounds": 1}, places)
     accuracy = {
         side: outcome.figures[f"{side}/words/accuracy"].values
         for side in ("original", "scrubbed", "last", "profession")
@@ -206,7 +205,7 @@ def test_words_that_tell_gender_are_removed_round_by_round(places):
     assert outcome.details["words"]["profession"] == "nurse"
     assert outcome.details["words"]["all"][0]["words"] == {"female": ["keen"], "male": ["calm"]}
     with pytest.raises(SettingError, match="the rows of masked-lm have none"):
-        kind_named("scrubbed-words")(
+        KINDS["scrubbed-words"](
             {"recipe": {"name": "masked-lm", "corpus": places.named["text"]}, "seeds": 1, "rounds": 1}, places
         )
 
@@ -216,7 +215,7 @@ def test_splits_in_whose_first_round_no_word_is_found_count_in_the_figures(place
     rows, words = places.trainings / "few.csv", ["keen"] * 3 + [str(i) for i in range(13)]
     rows.write_text("text,label,group\n" + "".join(f"{word},nurse,{'fm'[i > 7]}\n" for i, word in enumerate(words)))
     recipe = {"name": "classification", "training": str(rows), "evaluation": str(rows), "text_column": "text"}
-    outcome = kind_named("scrubbed-words")({"recipe": recipe, "seeds": 6, "rounds": 1}, places)
+    outcome = KINDS["scrubbed-words"]({"recipe": recipe, "seeds": 6, "rounds": 1}, places)
     assert 0 < outcome.details["words"]["all"][0]["seeds"] < 6
     assert [len(figure.values) for figure in outcome.figures.values()] == [6] * 12
 
@@ -251,7 +250,7 @@ def test_gains_are_the_changes_of_the_distance_from_neutral_over_items(places):
         "measure": [SUITE],
         "judge": {"by": 0.1, "statistics": [BIAS]},
     }
-    figures = kind_named("mitigation")(settings, places).figures
+    figures = KINDS["mitigation"](settings, places).figures
     before, after, control = (figures[f"{side}/{BIAS}"].mean for side in ("before", "after", "control"))
     for side, other in (("before", before), ("control", control)):
         gain = figures[f"{side}-after/{BIAS}"]
@@ -276,7 +275,7 @@ def test_extremes_are_the_records_and_the_probabilities_of_given_pairs(places, c
             for label in ("entailment", "neutral", "contradiction")
         ],
     }
-    outcome = kind_named("extremes")(settings, places)
+    outcome = KINDS["extremes"](settings, places)
     records = measure(suite, tiny_model("bert-nli"), **options).records
     for label in ("entailment", "contradiction"):
         largest = max(record[label] for record in records if record["slice"] == f"largest {label}")
@@ -312,7 +311,7 @@ def test_a_subspace_of_pairs_is_the_decomposition_of_their_differences(places, t
     vectors = {word: rng.normal(size=6).round(4) for pair in pairs for word in pair}
     path = tmp_path / "vectors.txt"
     path.write_text("".join(f"{word} {' '.join(map(str, v))}\n" for word, v in vectors.items()))
-    figures = kind_named("paired-subspace")({"model": str(path), "pairs": pairs}, places).figures
+    figures = KINDS["paired-subspace"]({"model": str(path), "pairs": pairs}, places).figures
     differences = np.stack([vectors[a] - vectors[b] for a, b in pairs])
     squares, directions = np.linalg.eigh(differences.T @ differences)
     roots = np.sqrt(squares[::-1][:4])
@@ -346,7 +345,7 @@ def test_a_defect_in_one_run_leaves_the_others_their_results(tmp_path, monkeypat
             raise RuntimeError("no such kernel")
         return Outcome({"before/s/x": StoredFigure([1.0])})
 
-    monkeypatch.setattr("pytest_genderbias.papers.shown.kind_named", lambda name: broken)
+    monkeypatch.setitem(KINDS, "broken", broken)
     runs = {name: RunConfig(name, "", "broken", {"small": {"seeds": seeds}}) for name, seeds in (("a", 0), ("b", 1))}
     told = []
     failed = make_runs(PaperConfig("p", "", {}, runs), ["a", "b"], "small", Places({}, tmp_path), tmp_path, told.append)
