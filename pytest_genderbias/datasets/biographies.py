@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_genderbias.datasets.files import Row, column_names, read_rows, refuse_repeats
 from pytest_genderbias.text.printable import brief
@@ -24,8 +24,7 @@ PROFESSIONS = (
 _BY_NUMBER: Mapping[str, str] = {str(number): profession for number, profession in enumerate(PROFESSIONS)}
 
 
-@dataclass(frozen=True)
-class LabelledTexts:
+class LabelledTexts(NamedTuple):
     """Texts with labels and groups, as columns of equal length.
 
     Without a column ``id``, ``ids`` are the row numbers from 1. Without a column ``name``, ``names`` are empty texts.
@@ -87,9 +86,9 @@ def read_labelled(
             )
         )
         lines.append(row.line)
-    ids, texts, row_labels, row_groups, names = zip(*rows, strict=True)
-    refuse_repeats(path, zip(lines, ids, strict=True))
-    return LabelledTexts(ids, texts, row_labels, row_groups, names)
+    table = LabelledTexts(*zip(*rows, strict=True))
+    refuse_repeats(path, zip(lines, table.ids, strict=True))
+    return table
 
 
 def _mapped(row: Row, column: str, names: Mapping[str, str] | None) -> str:

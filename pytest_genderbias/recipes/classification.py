@@ -21,7 +21,7 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.recipes.fine_tuning import FineTuning, accuracy, answers_of
-from pytest_genderbias.recipes.recipe import Performance, Row
+from pytest_genderbias.recipes.recipe import Performance, Row, numbers_by_key
 from pytest_genderbias.suites.families.shared.persons import BIOGRAPHIES, read_table
 from pytest_genderbias.suites.query import ClassProbabilities
 from pytest_genderbias.suites.suite import Suite
@@ -164,10 +164,7 @@ class ClassifierTuning(FineTuning):
                 yield {"id": f"{prefix}{number}", "text": row.text(columns[0]), "label": row.name(columns[1])}
             return
         options = {name: vars(self)[name] for name in ("text_column", "label_column", "group_column")}
-        table = read_table(path, options, any_group=True)
-        for row_id, text, label, group, name in zip(
-            table.ids, table.texts, table.labels, table.groups, table.names, strict=True
-        ):
+        for row_id, text, label, group, name in zip(*read_table(path, options, any_group=True), strict=True):
             fields_of_row = {"id": prefix + row_id, "text": text, "label": label, "gender": group}
             yield {**fields_of_row, "name": name} if name else fields_of_row
 
@@ -209,7 +206,7 @@ def hold_out(rows: Sequence[Row], keys: Sequence[str], share: float) -> tuple[li
     """
     rng = np.random.default_rng(_SPLIT)
     out: set[int] = set()
-    for _, cell in sorted(_cells(rows, keys).items()):
+    for _, cell in sorted(numbers_by_key(tuple(row[key] for key in keys) for row in rows).items()):
         out |= _drawn(rng, cell, min(_rounded(share * len(cell)), len(cell) - 1))
     return [row for i, row in enumerate(rows) if i not in out], [row for i, row in enumerate(rows) if i in out]
 
@@ -228,7 +225,7 @@ def take_out(rows: Sequence[Row], what: TakenOut, label: str, group: str) -> lis
         SettingError: an entry has no rows, or a label and group occur twice.
     """
     rng = np.random.default_rng(_TAKEN_OUT)
-    cells = _cells(rows, (label, group))
+    cells = numbers_by_key((row[label], row[group]) for row in rows)
     if len({(name, member) for name, member, _ in what}) < len(what):
         raise SettingError("taken_out names a label and a group twice")
     out: set[int] = set()
@@ -250,13 +247,6 @@ def some_rows(rows: Sequence[Row], most: int | None) -> list[Row]:
         return list(rows)
     sample = np.sort(np.random.default_rng(_SAMPLE).permutation(len(rows))[:most])
     return [rows[i] for i in sample]
-
-
-def _cells(rows: Sequence[Row], keys: Sequence[str]) -> dict[tuple[str, ...], list[int]]:
-    cells: dict[tuple[str, ...], list[int]] = {}
-    for i, row in enumerate(rows):
-        cells.setdefault(tuple(row[key] for key in keys), []).append(i)
-    return cells
 
 
 def _drawn(rng: np.random.Generator, cell: Sequence[int], count: int) -> set[int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from transformers import PreTrainedModel, TrainerCallback
 
+Key = TypeVar("Key", bound=Hashable)
 Row = Mapping[str, Any]  #: one example, as plain values by column; their types depend on the recipe
 
 
@@ -44,6 +45,18 @@ Freeze: TypeAlias = Annotated[
     Annotated[str, one_of(NOTHING, EMBEDDINGS, ENCODER)] | Annotated[int, at_least(0)],
     Rule(f"{NOTHING}, {EMBEDDINGS}, {ENCODER}, or a number of layers from 0"),
 ]
+
+
+def numbers_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    """Return the numbers of rows, from 0, by the key of each: its class, its group, or both.
+
+    >>> numbers_by_key("aab")
+    {'a': [0, 1], 'b': [2]}
+    """
+    numbers: dict[Key, list[int]] = {}
+    for number, key in enumerate(keys):
+        numbers.setdefault(key, []).append(number)
+    return numbers
 
 
 def identifying_settings(owner: DataclassInstance) -> dict[str, object]:

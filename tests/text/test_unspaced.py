@@ -77,7 +77,7 @@ def test_words_are_not_matched_in_uncut_texts(text: str) -> None:
         lambda: CounterfactualAugmentation().rows([{"text": text}], Columns(("text",)), 0),
         lambda: scrub(text, ["她"], None),
         lambda: Scrubbing().rows([{"text": text}], Columns(("text",)), 0),
-        lambda: scrub_in_rounds([text, text], "FM", None, IterativeScrubbing(), 0),
+        lambda: scrub_in_rounds([(text,), (text,)], "FM", None, IterativeScrubbing(), 0),
         lambda: anonymise(text),
     ):
         with pytest.raises(SettingError, match=r"words are matched: the text has no spaces .* jieba.* leave it out"):

@@ -14,7 +14,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.methods.scrubbing import gender_words
 from pytest_genderbias.mitigation.words.grammar import BATCH, begins_sentence, load_pipeline
-from pytest_genderbias.mitigation.words.matching import refuse_uncut, replace_spans
+from pytest_genderbias.mitigation.words.matching import as_text, refuse_uncut, replace_spans
 from pytest_genderbias.mitigation.words.pairs import NAME_SUFFIXES, name_parts, ordinary_names, read_names
 from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.normal_form import NormalText, normal_form
@@ -157,9 +157,7 @@ def _replacements(
     texts: Sequence[str], own: Sequence[str], finder: FindEntities, kinds: Sequence[str], placeholder: str
 ) -> list[list[tuple[int, int, str]]]:
     """Return (start, end, placeholder) of the entities of each text."""
-    for text in texts:
-        if not isinstance(text, str):
-            raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
+    texts = list(map(as_text, texts))
     if finder is rule_entities:
         refuse_uncut(texts)
     replacements = []

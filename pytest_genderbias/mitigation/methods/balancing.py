@@ -5,7 +5,7 @@ section 3).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
@@ -13,13 +13,10 @@ import numpy as np
 
 from pytest_genderbias.errors import BiasWarning, NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, cell_of
-from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.recipes.recipe import Row, numbers_by_key
 from pytest_genderbias.text.schema import check_fields, check_setting, one_of
 
 SUBSAMPLE, OVERSAMPLE = "subsample", "oversample"
-#: The numbers of the rows, from 0, by class and then by group.
-Cells = Mapping[Hashable, Mapping[Hashable, Sequence[int]]]
-
 How: TypeAlias = Annotated[str, one_of(SUBSAMPLE, OVERSAMPLE)]
 
 
@@ -52,25 +49,26 @@ def balance(rows: Sequence[Row], label: str, group: str, how: str = SUBSAMPLE, s
     ['F', 'M']
     """
     check_setting("how", How, how)
-    cells = _cells(rows, label, group)
-    groups = {value for by_group in cells.values() for value in by_group}
+    cells = numbers_by_key((cell_of(row, label, i), cell_of(row, group, i)) for i, row in enumerate(rows))
+    groups = {value for _, value in cells}
     if len(groups) == 1:
         raise SettingError(f"nothing to balance: {group!r} is {next(iter(groups))!r} in every row")
     times = np.ones(len(rows), dtype=np.int64)
     rng = np.random.default_rng(seed)
     left: list[Hashable] = []
-    for kind, by_group in cells.items():
-        if len(by_group) < len(groups):
+    classes = list(dict.fromkeys(kind for kind, _ in cells))
+    for kind in classes:
+        of_groups = [members for (other, _), members in cells.items() if other == kind]
+        if len(of_groups) < len(groups):
             left.append(kind)
             continue
-        sizes = [len(members) for members in by_group.values()]
-        size = min(sizes) if how == SUBSAMPLE else max(sizes)
-        for members in by_group.values():  # each row equally often, and once more for some
+        size = (min if how == SUBSAMPLE else max)(map(len, of_groups))
+        for members in of_groups:  # each row equally often, and once more for some
             times[members] = size // len(members)
             times[rng.permutation(members)[: size % len(members)]] += 1
     if left:
         names = ", ".join(map(str, left[:5])) + (" ..." if len(left) > 5 else "")
-        stay = f"{len(left)} of {len(cells)} classes stay unbalanced, because they lack a group: {names}"
+        stay = f"{len(left)} of {len(classes)} classes stay unbalanced, because they lack a group: {names}"
         warnings.warn(stay, BiasWarning, stacklevel=2)
     return [row for row, n in zip(rows, times, strict=True) for _ in range(n)]
 
@@ -101,11 +99,3 @@ class Balancing(Method):
                 f"balancing needs class and gender, but the training data have no column of {lacking}"
             )
         return balance(rows, columns.label, columns.group, self.how, seed)
-
-
-def _cells(rows: Sequence[Row], label: str, group: str) -> Cells:
-    cells: dict[Hashable, dict[Hashable, list[int]]] = {}
-    for number, row in enumerate(rows):
-        kind, value = cell_of(row, label, number), cell_of(row, group, number)
-        cells.setdefault(kind, {}).setdefault(value, []).append(number)
-    return cells

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from pytest_genderbias.mitigation.methods.base import Columns, Method, cell_of, 
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out, logistic_weights
 from pytest_genderbias.mitigation.methods.scrubbing import MASK, Scrubbing, scrub
 from pytest_genderbias.mitigation.words.matching import find_words, refuse_uncut, replace_spans
-from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
+from pytest_genderbias.recipes.recipe import ADDED_LATER, Row, numbers_by_key
 from pytest_genderbias.statistics.linear_probe import predicted
 from pytest_genderbias.text.normal_form import is_letters, normal_form
 from pytest_genderbias.text.schema import Count, Positive, Share, check_fields
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 _ZERO = 1e-5  #: a weight that is smaller than this share of the largest is rounding
-Texts = TypeVar("Texts", str, tuple[str, ...])
+Texts: TypeAlias = tuple[str, ...]  #: texts that belong together, which are counted and scrubbed like one
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def scrub_in_rounds(
     and of letters only. The paper's texts were scrubbed of names and gender words first.
 
     Args:
-        texts: texts, or tuples of texts that belong together; a tuple is counted and scrubbed like one text.
+        texts: tuples of texts that belong together; a tuple is counted and scrubbed like one text.
         groups: the person's gender in each text.
         classes: the profession in each text, to give each profession its own classifier and words (table 10); ``None``
             for one classifier of all texts.
@@ -75,18 +75,19 @@ def scrub_in_rounds(
         UndefinedError: without classes: there is one group only, or a group of fewer than two texts.
         SettingError: the numbers of texts, groups and classes differ; the texts have no spaces between words.
 
-    >>> texts = ["a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here"]
+    >>> told = ("a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here")
+    >>> texts = [(text,) for text in told]
     >>> limit = IterativeScrubbing(rounds=1, words_per_group=1, min_texts=1, until_majority=False)
     >>> scrubbed, rounds = scrub_in_rounds(texts, "FFFMMM", None, limit, 0)
     >>> [list(words) for words in rounds[None].words[0].values()], scrubbed[1], scrubbed[5]
-    ([['nurse'], ['coder']], 'a _, keen', '_ here')
+    ([['nurse'], ['coder']], ('a _, keen',), ('_ here',))
     """
     if len(groups) != len(texts) or (classes is not None and len(classes) != len(texts)):
         raise SettingError(f"expected one group, and one class if classes are used, for each of the {len(texts)} texts")
     counts, vocabulary = _count_words(texts)
     rounds_of: dict[Hashable, Rounds] = {}
     scrubbed = list(texts)
-    for kind, rows in _rows_by_class(classes, len(texts)).items():
+    for kind, rows in numbers_by_key([None] * len(texts) if classes is None else classes).items():
         try:
             rounds_of[kind] = _find_words(counts[rows], vocabulary, [groups[row] for row in rows], limit, seed)
         except UndefinedError:
@@ -100,14 +101,12 @@ def scrub_in_rounds(
 
 
 def removed_words(
-    texts: Sequence[Texts],
+    texts: Sequence[str],
     groups: Sequence[Hashable],
     classes: Sequence[Hashable] | None = None,
     *,
-    profession: Hashable = None,
-    scrub_first: bool = True,
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
-    **limits: Any,
+    **settings: Any,
 ) -> dict[int, Rounds]:
     """Return by seed which words iterative scrubbing removes, and the accuracy of each classifier (orgad2022, appendix
     C). :func:`rounds_table` makes a table of them.
@@ -118,14 +117,12 @@ def removed_words(
     seeds may have different numbers of them), nor what a seed changes (**choice**: the held-out texts).
 
     Args:
-        texts: texts, or tuples of texts that belong together.
+        texts: texts.
         groups: the person's gender in each text.
         classes: the profession in each text; needed for ``profession`` only.
-        profession: use the texts of this class alone (table 10: nurses); ``None`` for all (table 9).
-        scrub_first: whether first names and gender words are scrubbed before the first round.
         seeds: seeds of the held-out texts.
-        **limits: settings of :class:`IterativeScrubbing`: ``rounds``, ``words_per_group``, ``min_texts``,
-            ``until_majority`` (False by default), ``held_out`` and ``ridge``.
+        **settings: of :class:`IterativeScrubbing`, but for ``by_class``. ``until_majority`` is False by default. With
+            a ``profession`` its texts alone are used (table 10: nurses), and else all (table 9).
 
     Raises:
         UndefinedError: there is one group only, or a group has fewer than two texts.
@@ -138,14 +135,14 @@ def removed_words(
     """
     if not seeds:
         raise SettingError("there is no seed; give at least one")
-    if "by_class" in limits:
+    limit = IterativeScrubbing(**{"until_majority": False, **settings})
+    if limit.by_class:
         raise SettingError("by_class is a setting of the method; name one class instead (profession=...)")
     if any(len(column) != len(texts) for column in (groups, classes) if column is not None):
         raise SettingError(f"expected one group for each of the {len(texts)} texts, and as many classes if given")
-    rows = range(len(texts)) if profession is None else _rows_of(classes or (), profession)
-    selected = [_scrubbed_first(texts[row]) if scrub_first else texts[row] for row in rows]
+    rows = range(len(texts)) if limit.profession is None else _rows_of(classes or (), limit.profession)
+    selected = [(scrub(texts[row]) if limit.scrub_first else texts[row],) for row in rows]
     of_rows = [groups[row] for row in rows]
-    limit = IterativeScrubbing(**{"until_majority": False, **limits})
     return {seed: scrub_in_rounds(selected, of_rows, None, limit, seed)[1][None] for seed in seeds}
 
 
@@ -277,28 +274,22 @@ class _LetterWords:
         return isinstance(word, str) and is_letters(word) and (self.words is None or word.lower() in self.words)
 
 
-def _scrubbed_first(texts: Texts) -> Texts:
-    """Return a text, or texts that belong together, without first names and gender words."""
-    return scrub(texts) if isinstance(texts, str) else tuple(map(scrub, texts))
-
-
 def _masked(texts: Texts, words: frozenset[str]) -> Texts:
-    if not isinstance(texts, str):
-        return tuple(_masked(text, words) for text in texts)
-    return replace_spans(texts, [(start, end, MASK) for start, end in find_words(texts, _LetterWords(words))])
+    found = [[(*span, MASK) for span in find_words(text, _LetterWords(words))] for text in texts]
+    return tuple(map(replace_spans, texts, found))
 
 
-def _count_words(texts: Sequence[str] | Sequence[tuple[str, ...]]) -> tuple[csr_matrix[np.float64], list[str]]:
+def _count_words(texts: Sequence[Texts]) -> tuple[csr_matrix[np.float64], list[str]]:
     """Return the word counts as a sparse matrix (texts, words), and the words in alphabetical order."""
     from scipy.sparse import csr_matrix
 
-    refuse_uncut(part for text in texts for part in ((text,) if isinstance(text, str) else text))
+    refuse_uncut(text for of_row in texts for text in of_row)
     number: dict[str, int] = {}
     columns, ends, letters = array("i"), array("q", [0]), _LetterWords()
-    for text in texts:
-        for part in (text,) if isinstance(text, str) else text:
+    for of_row in texts:
+        for text in of_row:
             columns.extend(
-                number.setdefault(normal_form(part[a:b]).lower(), len(number)) for a, b in find_words(part, letters)
+                number.setdefault(normal_form(text[a:b]).lower(), len(number)) for a, b in find_words(text, letters)
             )
         ends.append(len(columns))
     vocabulary = sorted(number)
@@ -308,15 +299,6 @@ def _count_words(texts: Sequence[str] | Sequence[tuple[str, ...]]) -> tuple[csr_
     counts = csr_matrix((np.ones(len(indices)), indices, np.asarray(ends)), shape=(len(texts), len(number)))
     counts.sum_duplicates()
     return counts, vocabulary
-
-
-def _rows_by_class(classes: Sequence[Hashable] | None, n: int) -> dict[Hashable, list[int]]:
-    if classes is None:
-        return {None: list(range(n))}
-    rows: dict[Hashable, list[int]] = {}
-    for row, kind in enumerate(classes):
-        rows.setdefault(kind, []).append(row)
-    return rows
 
 
 def _find_words(
@@ -329,12 +311,7 @@ def _find_words(
     """Find the words that predict the group, round by round, from the sparse counts (texts, words)."""
     kinds = sorted(set(groups), key=str)
     y = np.array([kinds.index(group) for group in groups], dtype=np.int64)
-    if len(kinds) < 2:
-        raise UndefinedError("all texts are of one group")
-    if np.bincount(y).min() < 2:
-        raise UndefinedError("a group has fewer than two texts")
-    test = draw_held_out(y, limit.held_out, np.random.default_rng(seed))
-    majority = float((y[test] == np.bincount(y[~test]).argmax()).mean())
+    test, majority = draw_held_out(y, limit.held_out, seed)
     left = np.flatnonzero(counts[~test].getnnz(axis=0) >= limit.min_texts)
     words: list[Mapping[Hashable, Mapping[str, float]]] = []
     accuracies: list[float] = []

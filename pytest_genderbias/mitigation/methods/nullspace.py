@@ -69,15 +69,9 @@ def iterative_nullspace(
     x, y = np.asarray(features, dtype=np.float64), np.unique(np.asarray(labels), return_inverse=True)[1]
     if x.ndim != 2 or y.shape != (len(x),):
         raise SettingError(f"expected features (n, dim) and n labels, got {x.shape} and {y.shape}")
-    counts = np.bincount(y)
-    if len(counts) < 2 or counts.min() < 2:
-        raise UndefinedError(
-            "a label has fewer than two examples" if len(counts) > 1 else "all examples have one label"
-        )
     if not np.isfinite(x).all():
         raise UndefinedError("a vector is not finite")
-    test = draw_held_out(y, _HELD_OUT, np.random.default_rng(seed))
-    majority = float((y[test] == np.bincount(y[~test]).argmax()).mean())
+    test, majority = draw_held_out(y, _HELD_OUT, seed)
     return _removed(x, y, test, rounds, majority if until_majority else -1.0)
 
 
@@ -128,17 +122,28 @@ def logistic_weights(
     return table[:, :-1], table[:, -1]
 
 
-def draw_held_out(y: IntArray, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw the held-out examples: a share of each label, at least one example and not all.
+def draw_held_out(y: IntArray, share: float, seed: int) -> tuple[NDArray[np.bool_], float]:
+    """Draw the held-out examples: a share of each label, at least one example and not all. Return also the accuracy
+    of the most frequent label of the others on them.
 
-    >>> draw_held_out(np.array([0, 0, 0, 0, 1, 1]), 0.25, np.random.default_rng(0)).sum()
-    np.int64(2)
+    Raises:
+        UndefinedError: there are fewer than two labels, or a label has fewer than two examples.
+
+    >>> test, majority = draw_held_out(np.array([0, 0, 0, 0, 1, 1]), 0.25, 0)
+    >>> int(test.sum()), majority
+    (2, 0.5)
     """
+    counts = np.bincount(y)
+    if len(counts) < 2 or counts.min() < 2:
+        raise UndefinedError(
+            "a label has fewer than two examples" if len(counts) > 1 else "all examples have one label"
+        )
+    rng = np.random.default_rng(seed)
     test = np.zeros(len(y), dtype=np.bool_)
-    for label in range(int(y.max()) + 1):
+    for label in range(len(counts)):
         rows = rng.permutation(np.flatnonzero(y == label))
         test[rows[: min(len(rows) - 1, max(1, round(share * len(rows))))]] = True
-    return test
+    return test, float((y[test] == np.bincount(y[~test]).argmax()).mean())
 
 
 def _removed(x: FloatArray, y: IntArray, test: NDArray[np.bool_], rounds: int, enough: float) -> FloatArray:

@@ -32,10 +32,15 @@ def refuse_uncut(texts: Iterable[str]) -> None:
     Raises:
         SettingError: they are such texts, or one is not a text.
     """
-    check_of(map(_as_text, texts)).refuse("texts in which words are matched")
+    check_of(map(as_text, texts)).refuse("texts in which words are matched")
 
 
-def _as_text(text: object) -> str:
+def as_text(text: object) -> str:
+    """Return a text.
+
+    Raises:
+        SettingError: it is none.
+    """
     if not isinstance(text, str):
         raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
     return text
@@ -61,7 +66,7 @@ def find_words(text: str, forms: Container[str], reach: int = 1) -> list[Span]:
     >>> find_words("(She'll see her ex-wife.)", {"She", "her", "wife"})
     [(1, 4), (12, 15), (19, 23)]
     """
-    normal = NormalText(_as_text(text))
+    normal = NormalText(as_text(text))
     return [normal.span(*span) for span in _matches(normal.text, forms, reach)]
 
 

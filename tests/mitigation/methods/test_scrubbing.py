@@ -177,7 +177,9 @@ def made_texts(seed, n=240, words=40, telling=12):
 
 
 def in_rounds(texts, groups, classes=None, seed=0, **limits):
-    return scrub_in_rounds(texts, groups, classes, IterativeScrubbing(**limits), seed)
+    rows = [(text,) for text in texts]
+    scrubbed, rounds = scrub_in_rounds(rows, groups, classes, IterativeScrubbing(**limits), seed)
+    return [text for (text,) in scrubbed], rounds
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -185,7 +187,7 @@ def test_rounds_are_those_of_scikit_learn_on_texts_scrubbed_by_a_pattern(seed):
     texts, groups = made_texts(seed)
     scrubbed, by_class = in_rounds(texts, groups, rounds=3, words_per_group=2, until_majority=False, seed=seed)
     y = np.array([group == "M" for group in groups], dtype=int)
-    test = draw_held_out(y, 0.25, np.random.default_rng(seed))
+    test = draw_held_out(y, 0.25, seed)[0]
     left = list(texts)
     rounds = by_class[None]
     for number in range(4):
@@ -257,7 +259,7 @@ def test_words_of_the_rounds_are_words_of_the_scrubber():
 
 
 @pytest.mark.parametrize(
-    ("groups", "reason"), [("FFFF", "all texts are of one group"), ("FFFM", "a group has fewer than two texts")]
+    ("groups", "reason"), [("FFFF", "all examples have one label"), ("FFFM", "a label has fewer than two examples")]
 )
 def test_what_has_no_classifier_is_undefined(groups, reason):
     with pytest.raises(UndefinedError, match=reason):
@@ -297,7 +299,7 @@ def test_words_over_seeds_are_those_of_scikit_learn_on_texts_scrubbed_first():
     chosen = [{"F": Counter(), "M": Counter()} for _ in range(2)]
     weights = [{"F": Counter(), "M": Counter()} for _ in range(2)]
     for seed in seeds:
-        test = draw_held_out(y, 0.25, np.random.default_rng(seed))
+        test = draw_held_out(y, 0.25, seed)[0]
         left = [re.sub(r"\b(?:Mary|she|he)\b", "_", text) for text in told]
         for number in range(3):
             counter = CountVectorizer(token_pattern=r"[A-Za-z]+", min_df=3)
@@ -424,7 +426,7 @@ def test_iterative_scrubbing_changes_the_texts_of_a_row_together():
     found = method.rows(rows, Columns(("a", "b"), None, "sex"), 3)
     assert rows == before
     assert [(row["sex"], row["id"]) for row in found] == [(row["sex"], row["id"]) for row in rows]
-    told, _ = in_rounds([(r["a"], r["b"]) for r in rows], groups, rounds=2, until_majority=False, seed=3)
+    told, _ = scrub_in_rounds([(r["a"], r["b"]) for r in rows], groups, None, method, 3)
     assert [(row["a"], row["b"]) for row in found] == told
     assert found != rows
     assert found == method.rows(rows, Columns(("a", "b"), None, "sex"), 3)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -60,9 +60,8 @@ def read_texts(
     if len(tables) == 1:
         return tables[0], paths
     ids = tuple(f"{path.name}:{id_}" for path, table in zip(paths, tables, strict=True) for id_ in table.ids)
-    columns = zip(*((table.texts, table.labels, table.groups, table.names) for table in tables), strict=True)
-    texts, labels, groups, names = (tuple(chain.from_iterable(column)) for column in columns)
-    return LabelledTexts(ids, texts, labels, groups, names), paths
+    joined = LabelledTexts(*(tuple(chain.from_iterable(column)) for column in zip(*tables, strict=True)))
+    return joined._replace(ids=ids), paths
 
 
 def read_table(path: Path, options: Options, any_group: bool) -> LabelledTexts:
@@ -84,7 +83,7 @@ def read_table(path: Path, options: Options, any_group: bool) -> LabelledTexts:
     if not any_group:
         return read_labelled(path, *columns)
     table = read_labelled(path, *columns, groups=None)
-    return replace(table, groups=tuple(GENDERS.get(group.lower(), group) for group in table.groups))
+    return table._replace(groups=tuple(GENDERS.get(group.lower(), group) for group in table.groups))
 
 
 StrArray = NDArray[np.str_]
