@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -33,22 +33,18 @@ class Pairs:
     """A checked list of pairs.
 
     Attributes:
-        name: the name of the list.
         partner: the default partner of each word, both in lower case and without the point of an abbreviation ("mr").
         by_part: for words with several partners, the partner by the role of the word in its sentence (see
             :data:`PARTS`).
-        forms: the partner of each word in each case: ``he``, ``He``, ``HE``; for compounds also ``Mother-In-Law``.
     """
 
-    name: str
     partner: Mapping[str, str]
     by_part: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    forms: Mapping[str, str] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        """Compute the forms."""
-        forms = {f: p for word, partner in self.partner.items() for f, p in written_forms(word, partner)}
-        object.__setattr__(self, "forms", forms)
+    @cached_property
+    def forms(self) -> Mapping[str, str]:
+        """The partner of each word in each case: ``he``, ``He``, ``HE``; for compounds also ``Mother-In-Law``."""
+        return {f: p for word, partner in self.partner.items() for f, p in written_forms(word, partner)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +101,7 @@ def distinct_pairs(name: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
+def pairs_of(pairs: Iterable[tuple[str, str]]) -> Pairs:
     """Make a list of pairs from words.
 
     Raises:
@@ -119,7 +115,7 @@ def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
     pytest_genderbias.errors.SettingError: pair 2: 'she' has two partners, 'he' (pair 1) and 'it'; a word may be in one
     pair only, unless a word list declares both partners with default and by_pos
     """
-    return _checked(name, ((f"pair {n}", a, b) for n, (a, b) in enumerate(pairs, 1)), SettingError)
+    return _checked(((f"pair {n}", a, b) for n, (a, b) in enumerate(pairs, 1)), SettingError)
 
 
 def name_partners(names: Iterable[tuple[str, str]], how: str = "other", *, seed: int = 0) -> NamePartners:
@@ -163,34 +159,27 @@ def name_partners(names: Iterable[tuple[str, str]], how: str = "other", *, seed:
     return NamePartners(written, frozenset(changed))
 
 
-def read_names(wordlist: str = "names-us", initials: str | None = None) -> list[tuple[str, str]]:
-    """Return the pairs (name, group) of a word list, the most frequent first, for :func:`name_partners`.
+def read_names(initials: str | None = None) -> list[tuple[str, str]]:
+    """Return the pairs (name, group) of the word list ``names-us``, the most frequent first, for :func:`name_partners`.
 
     Args:
-        wordlist: the name or path of a list with groups.
         initials: a range of first letters, such as ``A-M`` (webster2020, table 6): only names that begin with one of
             them.
 
     Raises:
-        DataFileError: the list is invalid, or a name has no group.
-        UnknownNameError: there is no list with this name.
         SettingError: ``initials`` is not a range of letters, or no name begins with one of them.
 
     >>> read_names()[:2], read_names(initials="N-Z")[:2]
     ([('James', 'male'), ('John', 'male')], [('Robert', 'male'), ('William', 'male')])
     """
-    names = load_wordlist(wordlist)
-    for entry in names.entries:
-        if not isinstance(entry.attributes.get("group"), str):
-            raise DataFileError(f"{place(names.path, entry.line)}: expected a group for the name {entry.word!r}")
-    by_count = sorted(names.entries, key=lambda e: -e.attributes.get("count", 0))
+    by_count = sorted(load_wordlist("names-us").entries, key=lambda e: -e.attributes["count"])
     pairs = [(e.word, e.attributes["group"]) for e in by_count]
     if initials is None:
         return pairs
     check_setting("initials", Initials, initials)
     selected = [(name, group) for name, group in pairs if initials[0] <= name[0].upper() <= initials[2]]
     if not selected:
-        raise SettingError(f"no name of {wordlist} begins with {initials}; choose a wider range")
+        raise SettingError(f"no name of names-us begins with {initials}; choose a wider range")
     return selected
 
 
@@ -246,7 +235,7 @@ def _of_wordlist(words: WordList) -> Pairs:
             raise DataFileError(_two_partners(where, word, target, known))
         if parts:
             by_part[word] = parts
-    return Pairs(words.name, {word: target for word, (target, _) in default.items()}, by_part)
+    return Pairs({word: target for word, (target, _) in default.items()}, by_part)
 
 
 def _parts(entry: WordEntry, where: str, group_of: Mapping[str, object]) -> dict[str, str]:
@@ -276,13 +265,13 @@ def _of_lines(path: Path) -> Pairs:
                 raise DataFileError(f"{place(path, number)}: expected two words, got {line.strip()!r}")
             yield place(path, number), words[0], words[1]
 
-    pairs = _checked(path.stem, items(), DataFileError)
+    pairs = _checked(items(), DataFileError)
     if not pairs.partner:
         raise DataFileError(f"{path}:1: expected two words per line, but the file has none")
     return pairs
 
 
-def _checked(name: str, items: Iterable[tuple[str, str, str]], error: type[BiasError]) -> Pairs:
+def _checked(items: Iterable[tuple[str, str, str]], error: type[BiasError]) -> Pairs:
     partner: dict[str, tuple[str, str]] = {}
     for where, a, b in items:
         first, second = _plain(a, b, where, error), _plain(b, a, where, error)
@@ -290,7 +279,7 @@ def _checked(name: str, items: Iterable[tuple[str, str, str]], error: type[BiasE
             known = partner.setdefault(word, (other, where))
             if known[0] != other:
                 raise error(_two_partners(where, word, other, known))
-    return Pairs(name, {word: other for word, (other, _) in partner.items()})
+    return Pairs({word: other for word, (other, _) in partner.items()})
 
 
 def _two_partners(where: str, word: str, partner: str, known: tuple[str, str]) -> str:

@@ -592,13 +592,6 @@ def test_the_letters_of_names_are_part_of_what_identifies_a_run():
     assert half.control(0).settings() == {**half.settings(), "copies": True}
 
 
-def test_name_lists_need_groups(tmp_path):
-    path = tmp_path / "own.yaml"
-    path.write_text(HEAD.replace("groups: [male, female]\npairs:\n", "entries:\n  - Ann\n"))
-    with pytest.raises(DataFileError, match=r"own\.yaml:7: expected a group"):
-        read_names(str(path))
-
-
 # --- documents -------------------------------------------------------------------------------------------------------
 
 
