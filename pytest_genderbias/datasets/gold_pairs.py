@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_lines, read_rows
-from pytest_genderbias.datasets.mentions import FORMS
+from pytest_genderbias.datasets.mentions import pronoun_genders
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
@@ -104,8 +104,7 @@ def sts_templates(sentences: Iterable[str]) -> tuple[str, ...]:
 def gendered_words() -> frozenset[str]:
     """Return the gendered words of the packaged lists zhao2018-pairs, lu2018-pairs and pronouns, in lower case."""
     pairs = [entry.word for name in ("zhao2018-pairs", "lu2018-pairs") for entry in load_wordlist(name).entries]
-    pronouns = load_wordlist("pronouns").select({"group": ["male", "female"]})
-    forms = [entry.attributes[form] for entry in pronouns for form in FORMS]
+    forms = [form for form, gender in pronoun_genders().items() if gender in ("male", "female")]
     return frozenset(normal_form(word).lower() for word in (*pairs, *forms))
 
 

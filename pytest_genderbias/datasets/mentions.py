@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from pytest_genderbias.text.normal_form import NormalText, normal_form, word_pattern
-from pytest_genderbias.text.wordlist import load_wordlist
+from pytest_genderbias.text.wordlist import PRONOUN_FORMS, load_wordlist
 
 #: A range of characters [start, end) in a text.
 Span = tuple[int, int]
 
-#: The forms of a pronoun, which the list ``pronouns`` has.
-FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
 _DETERMINER = r"\b(?:the|an?)\s+"
 _POSSESSION = re.compile(r"\s?['’]s?\s+\S")
 
@@ -89,4 +87,4 @@ def gender_of_pronoun(word: str) -> str | None:
 def pronoun_genders() -> Mapping[str, str]:
     """Return the gender of every form of every pronoun, in lower case."""
     entries = load_wordlist("pronouns").entries
-    return {e.attributes[form].lower(): e.attributes["group"] for e in entries for form in FORMS}
+    return {e.attributes[form].lower(): e.attributes["group"] for e in entries for form in PRONOUN_FORMS}

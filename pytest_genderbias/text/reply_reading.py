@@ -21,7 +21,7 @@ from functools import cached_property, lru_cache
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.unspaced import UNSPACED, is_unspaced
-from pytest_genderbias.text.wordlist import load_wordlist
+from pytest_genderbias.text.wordlist import PRONOUN_FORMS, load_wordlist
 
 _REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>", "<|channel|>final<|message|>")
 _REASONING_BEGINS = ("<think>", "<thinking>", "<reasoning>", "<|channel|>analysis<|message|>")
@@ -33,7 +33,6 @@ _PRECEDED, _AFTER = rf"(?<!(?![{UNSPACED}])\w)", rf"(?!(?![{UNSPACED}])\w)"
 _MARKS = ").:,;\uff09\u3002\uff1a\uff0c\uff1b\u3001\u060c\u061b"  #: after a letter that is an answer
 DECLINED = "declined: "  #: after a bracket, in the place of what a filter took away
 _LATIN = re.compile("[a-z]+")
-_FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
 _EMPHASIS = re.compile(r"[*_`#]+")
 _BEFORE = (
     r"\W*(?:(?:the|my)\s+)?(?:(?:correct|best|final)\s+)?(?:(?:answer|choice|option)\b(?:\s+is\b)?\s*[:=]?\s*)?\W*"
@@ -154,7 +153,7 @@ def changes_pronoun(text: str, stated: str, others: Iterable[str] = ("he", "she"
 def pronoun_forms() -> Mapping[str, frozenset[str]]:
     """Return the forms of every pronoun of the packaged list ``pronouns``, in lower case, by its subject form."""
     entries = load_wordlist("pronouns").entries
-    return {e.word: frozenset(e.attributes[form].lower() for form in _FORMS) for e in entries}
+    return {e.word: frozenset(e.attributes[form].lower() for form in PRONOUN_FORMS) for e in entries}
 
 
 @dataclass(frozen=True)

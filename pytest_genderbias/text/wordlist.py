@@ -45,6 +45,8 @@ STANDARD_ATTRIBUTES: dict[str, Any] = {
     "mass": bool,
     "forms": dict[str, Text],
 }
+#: The forms of a pronoun, which the list ``pronouns`` has.
+PRONOUN_FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
 FORMS = "forms"  #: the attribute with the forms of a word by name, and the key of a list with rules for further forms
 _HEAD = ("list", "title", "source", "licence", "language", "note", "attributes", FORMS)
 _IN_RULE = re.compile(r"\{([\w.]+)\}")

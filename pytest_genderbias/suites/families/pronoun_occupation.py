@@ -10,7 +10,6 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from pytest_genderbias.datasets.mentions import FORMS
 from pytest_genderbias.errors import DataFileError, NotApplicableError, UndefinedError
 from pytest_genderbias.statistics import group_deviations
 from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_interval, slope_of_sums
@@ -38,9 +37,10 @@ from pytest_genderbias.suites.summary import Summary, rows_of
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap
 from pytest_genderbias.text.template import Piece, Word
+from pytest_genderbias.text.wordlist import PRONOUN_FORMS
 
 OCCUPATION, PRONOUN = "occupation", "pronoun"
-_SLOTS = ", ".join(f"{{{form}}}" for form in FORMS)
+_SLOTS = ", ".join(f"{{{form}}}" for form in PRONOUN_FORMS)
 _CAUSAL = "causal-lm"
 _FEW = "too few occupations, or all on a line"
 _OVER = "occupations"
@@ -217,7 +217,7 @@ def _frame(row: object, file: str, line: int) -> Frame:
     Raises:
         DataFileError: it does not have the occupation and one form of the pronoun, each once.
     """
-    forms = [form for form in FORMS if isinstance(row, str) and f"{{{form}}}" in row]
+    forms = [form for form in PRONOUN_FORMS if isinstance(row, str) and f"{{{form}}}" in row]
     if len(forms) != 1:
         raise DataFileError(f"{file}:{line}: template {brief(row)} should have one form of the pronoun: {_SLOTS}")
     pieces = read_template(row, file, line, {OCCUPATION, forms[0]})

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.coreference_output import SentenceOutput, is_linked, outputs_for, scores_with_pronoun
 from pytest_genderbias.datasets.files import LinesById
-from pytest_genderbias.datasets.mentions import FORMS, Span, words_of
+from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.statistics import coreference_scores
 from pytest_genderbias.statistics.multiple_choice import choices
@@ -29,7 +29,7 @@ from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPr
 from pytest_genderbias.suites.statistic import FloatArray, Options
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import Rule
-from pytest_genderbias.text.wordlist import load_wordlist
+from pytest_genderbias.text.wordlist import PRONOUN_FORMS, load_wordlist
 
 SCORER = "coreference-scorer"
 PREDICTIONS = "coreference-predictions"
@@ -127,7 +127,7 @@ def _forms() -> Mapping[str, frozenset[str]]:
     """Return the possible forms of each pronoun, by its lower-case word."""
     forms_of: dict[str, set[str]] = {}
     for entry in load_wordlist("pronouns").entries:
-        for form in FORMS:
+        for form in PRONOUN_FORMS:
             forms_of.setdefault(entry.attributes[form].lower(), set()).add(form)
     return {word: frozenset(forms) for word, forms in forms_of.items()}
 
