@@ -317,8 +317,6 @@ def _hooks(network: PreTrainedModel) -> list[RemovableHandle]:
         if not places:  # not called for a loss
             return output
         where = places.pop()
-        if isinstance(output, tuple):
-            return (output[0][where][None], *output[1:])
         output.last_hidden_state = output.last_hidden_state[where][None]
         return output
 

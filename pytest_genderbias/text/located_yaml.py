@@ -259,15 +259,10 @@ def _number(text: str) -> float:
     return number
 
 
-def _refuse_merge(text: str) -> object:
-    raise ValueError("'<<' is a merge key")
-
-
 #: The value of a scalar without quotes, by the kind that YAML sees in it. Every other kind, such as a date, is a text.
 _SCALARS: Mapping[str, Callable[[str], object]] = {
     "null": lambda text: None,
     "bool": lambda text: text.lower() in _TRUE,
     "int": _whole_number,
     "float": _number,
-    "merge": _refuse_merge,
 }

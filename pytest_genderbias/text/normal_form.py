@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -232,12 +232,6 @@ class NormalText:
         if self._starts is None:
             return start, end
         return self._starts[start], self._ends[end - 1]
-
-    def position(self, at: int) -> int:
-        """Return the position in the normal form of the first character that begins at or behind a position in the text
-        itself.
-        """
-        return at if self._starts is None else bisect_left(self._starts, at)
 
 
 def _groups(text: str) -> list[tuple[int, int]]:
