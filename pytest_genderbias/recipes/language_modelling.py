@@ -273,7 +273,7 @@ class _Pretraining(CorpusTraining):
         checkpoint = self._checkpoint(model)
         blocks = self._blocks(checkpoint, rows)
         accumulation = self.arguments.get("gradient_accumulation_steps", 1)
-        assert isinstance(accumulation, int), "checked by train"
+        assert isinstance(accumulation, int), "checked by __post_init__"
         accumulated = self.batch_size * accumulation
         steps = self.steps if training.max_steps is None else training.max_steps
         count = int(np.ceil(len(blocks) * self.epochs)) if steps is None else steps * accumulated

@@ -6,6 +6,7 @@ The setting ``freeze`` of recipes and of a ``Training`` says which parameters ar
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import random
@@ -14,7 +15,8 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -67,6 +69,7 @@ _OURS = (
     "output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps", "disable_tqdm", "save_only_model",
     "ignore_data_skip"
 )  # fmt: skip
+_NUMBERS = {"int": int, "float": float, "bool": bool}
 _Above: TypeAlias = Annotated[float, Rule("above 0", exclusiveMinimum=0)]
 _ABOVE_ZERO = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs")
 _STATE = "trainer_state.json"  #: the file that the Trainer writes last
@@ -106,12 +109,9 @@ class TrainingSettings(Recipe):
     arguments: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Reject invalid settings. Arguments of the Trainer are checked before a training, since that imports
-        transformers.
-        """
+        """Reject invalid settings."""
         check_fields(self)
-        if ours := [name for name in self.arguments if name in _OURS]:
-            raise SettingError(f"the training argument {ours[0]!r} is decided by the recipe; leave it out")
+        check_arguments(self.arguments)
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with digests of the data in place of their names."""
@@ -131,10 +131,9 @@ class TrainingSettings(Recipe):
             NotApplicableError: ``accelerate`` is not installed, or the model is not one that :meth:`start` returned.
             DataFileError: the model can read no row.
             ModelError: the loss became NaN or infinite.
-            SettingError: the files cannot be written, there are no rows, or the Trainer has no such argument.
+            SettingError: the files cannot be written, or there are no rows.
         """
         require_train()
-        check_arguments(self.arguments)
         self._require_own(model)
         if (folder / "model").is_dir():
             return folder / "model"
@@ -209,21 +208,33 @@ class TrainingSettings(Recipe):
 
 
 def check_arguments(arguments: Mapping[str, object]) -> None:
-    """Check arguments of the Trainer: reject unknown ones, and invalid numbers.
+    """Check arguments of the Trainer: reject unknown ones, those that the recipe sets, and invalid numbers.
 
     Raises:
         SettingError: naming the argument.
     """
-    from transformers import TrainingArguments
-
-    known = {field.name: field.type for field in fields(TrainingArguments)}
     for name, value in arguments.items():
-        if name not in known:
+        if name in _OURS:
+            raise SettingError(f"the training argument {name!r} is decided by the recipe; leave it out")
+        if name not in _known_arguments():
             raise SettingError(f"transformers.TrainingArguments has no argument {name!r}")
-        if known[name] in (int, float, bool):
-            check_setting(f"the training argument {name!r}", known[name], value)
+        if kind := _NUMBERS.get(_known_arguments()[name]):
+            check_setting(f"the training argument {name!r}", kind, value)
         if name in _ABOVE_ZERO:
             check_setting(f"the training argument {name!r}", _Above, value)
+
+
+@cache
+def _known_arguments() -> Mapping[str, str]:
+    """Return the annotations of the Trainer's arguments, from the source: a gate file is read without importing
+    transformers, which takes seconds.
+    """
+    package = find_spec("transformers")
+    assert package is not None and package.origin is not None
+    source = Path(package.origin).with_name("training_args.py").read_text(encoding="utf-8")
+    owner = next(one for one in ast.parse(source).body if getattr(one, "name", "") == "TrainingArguments")
+    written = [one for one in ast.iter_child_nodes(owner) if isinstance(one, ast.AnnAssign)]
+    return {ast.unparse(one.target): ast.unparse(one.annotation) for one in written}
 
 
 def require_train() -> None:

@@ -58,6 +58,8 @@ class Stub:
     def __post_init__(self):
         if self.noise < 0:
             raise SettingError(f"noise should be 0 or more, got {self.noise}")
+        if self.arguments:
+            check_arguments(self.arguments)
 
     def settings(self):
         return {"noise": self.noise, "arguments": dict(self.arguments)}
@@ -69,7 +71,6 @@ class Stub:
         return with_network(model, copied(model.backend.network), "start")
 
     def train(self, model, rows, seed, folder, training=PLAIN):
-        check_arguments(self.arguments)
         with open(self.log, "a") as log:
             print(folder.name, self.data, file=log)
         if self.noise > 1e6:
@@ -353,6 +354,8 @@ MISTAKES = [
     ("log: LOG", "noise: loud", ":4: noise should be a number, got 'loud'"),
     ("log: LOG", "noise: -1", ":4: noise should be 0 or more, got -1"),
     ("log: LOG", "arguments: 3", ":4: arguments should be a mapping, got 3"),
+    ("log: LOG", "arguments: {warm_up: 3}", ":4: transformers.TrainingArguments has no argument 'warm_up'"),
+    ("name: stub, log: LOG", "name: masked-lm, arguments: 3", ":4: arguments should be a mapping, got 3"),
     ("    reduces:", "    seeds: 0\n    reduces:", ":5: 'seeds' of the mitigation should be a whole number of at "
                                                    "least 1 or a list*, got a whole number (0)"),
     ("    reduces:", "    seeds: [a]\n    reduces:",
@@ -460,14 +463,6 @@ def test_a_budget_of_the_suites_own_figure_asks_for_no_recipe(project: pytest.Py
     result = project.runpytest(MODEL, "--collect-only", "-q")
     result.assert_outcomes()
     result.stdout.fnmatch_lines(["release.bias.yaml::wed.nli-occupation.net_neutral.by_0.3:m"])
-
-
-def test_wrong_arguments_of_the_trainer_are_told_with_their_place(project: pytest.Pytester) -> None:
-    write(project, BAD.replace("log: LOG", "log: LOG, arguments: {warm_up: 3}"))
-    result = project.runpytest(MODEL)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["release.bias.yaml:6: SettingError: *TrainingArguments has no argument 'warm_up'"])
-    assert not trained(project)
 
 
 def test_a_method_that_finds_nothing_to_work_on_is_told_in_one_line(project: pytest.Pytester) -> None:

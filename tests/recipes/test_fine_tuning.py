@@ -511,6 +511,7 @@ def test_settings_tell_files_by_their_content(nli_files, tmp_path):
         ({"learning_rate": "fast"}, "learning_rate"),
         ({"max_rows": 2.5}, "max_rows"),
         ({"arguments": {"seed": 1}}, "seed"),
+        ({"arguments": {"no_such": 1}}, "no_such"),
     ],
     ids=str,
 )

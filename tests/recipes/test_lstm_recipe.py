@@ -157,6 +157,7 @@ def test_settings_tell_texts_apart_and_name_no_path(text, tmp_path):
         {"held_out": 1},
         {"max_tokens": 0},
         {"arguments": {"seed": 3}},
+        {"arguments": {"no_such": 3}},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(text, wrong):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,10 @@ from support.interrupted import StopAt
 from support.tiny_checkpoints import make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias.errors import ModelError, SettingError
-from pytest_genderbias.mitigation import make_recipe
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.recipes import trainer
 from pytest_genderbias.recipes.recipe import PLAIN, Training
-from pytest_genderbias.recipes.trainer import check_arguments, freeze, last_checkpoint, run_trainer
+from pytest_genderbias.recipes.trainer import _known_arguments, check_arguments, freeze, last_checkpoint, run_trainer
 
 ARGUMENTS = {
     "per_device_train_batch_size": 4,
@@ -224,10 +224,18 @@ def test_weights_that_are_no_numbers_are_no_model(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_arguments_are_checked_before_a_training(tmp_path):
+def test_arguments_are_checked():
     check_arguments({"warmup_steps": 10, "weight_decay": 0.1})
     with pytest.raises(SettingError, match="no argument 'warmup'"):
-        make_recipe("masked-lm", arguments={"warmup": 10}).train(None, [], 0, tmp_path)
+        check_arguments({"warmup": 10})
+    with pytest.raises(SettingError, match="'seed' is decided by the recipe"):
+        check_arguments({"seed": 1})
+
+
+def test_the_names_and_numbers_of_arguments_are_those_of_transformers():
+    names = {int: "int", float: "float", bool: "bool"}
+    written = {one.name: names.get(one.type) for one in fields(transformers.TrainingArguments)}
+    assert {name: kind if kind in names.values() else None for name, kind in _known_arguments().items()} == written
 
 
 @pytest.mark.parametrize(
@@ -239,6 +247,8 @@ def test_arguments_are_checked_before_a_training(tmp_path):
         ("num_train_epochs", 0.0, r"should be above 0, got 0\.0"),
         ("bf16", "yes", "should be true or false, got 'yes'"),
         ("logging_steps", True, "should be a number, got True"),
+        ("disable_tqdm", True, "is decided by the recipe"),
+        ("save_only_model", True, "is decided by the recipe"),
     ],
 )
 def test_values_of_arguments_are_checked(name, value, message):
