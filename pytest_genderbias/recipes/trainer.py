@@ -274,7 +274,7 @@ def run_trainer(
         folder.mkdir(parents=True, exist_ok=True)
     network, *_, training = prepared
     freeze(network, training.freeze)
-    with quiet_transformers(), generators_restored(network.device):
+    with quiet_transformers(), generators_restored(network):
         trainer = _make_trainer(prepared, folder, seed)
         _show_progress(trainer, training.progress)
         for callback in training.callbacks:
@@ -414,14 +414,16 @@ def save_whole(
 
 
 @contextmanager
-def generators_restored(device: torch.device) -> Iterator[None]:
-    """Restore the caller's random number generators and GPU afterwards, which the Trainer seeds and sets."""
+def generators_restored(network: PreTrainedModel) -> Iterator[None]:
+    """Restore the caller's random number generators and GPU afterwards, which the Trainer seeds and sets: those of
+    Python, numpy and torch, on the CPU and the network's GPUs.
+    """
     import torch
 
     ours, numpys = random.getstate(), np.random.get_state()
-    on_gpu = device.type == "cuda"
+    gpus = list(dict.fromkeys(tensor.device for tensor in network.parameters() if tensor.device.type == "cuda"))
     try:
-        with torch.random.fork_rng(devices=[device] if on_gpu else []), torch.cuda.device(device if on_gpu else -1):
+        with torch.random.fork_rng(devices=gpus), torch.cuda.device(gpus[0] if gpus else -1):
             yield
     finally:
         random.setstate(ours)

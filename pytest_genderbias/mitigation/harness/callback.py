@@ -251,13 +251,13 @@ def _callback_class() -> type[Any]:
 def undisturbed(network: PreTrainedModel) -> Iterator[None]:
     """Put a network into evaluation mode inside a ``with`` block, and restore the state of the training afterwards.
 
-    Restores the mode of each module, and the random states of torch (on the CPU and the network's GPU), numpy and
+    Restores the mode of each module, and the random states of torch (on the CPU and the network's GPUs), numpy and
     Python.
     """
     import torch
 
     modes = {module: module.training for module in network.modules()}
-    with generators_restored(network.device), torch.no_grad():
+    with generators_restored(network), torch.no_grad():
         try:
             network.train(False)
             yield

@@ -230,7 +230,6 @@ def test_a_network_that_has_lost_its_numbers_is_no_figure(tmp_path, tiny_model):
 
 def test_modes_and_random_states_are_put_back_whatever_happens():
     network = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Sequential(torch.nn.Dropout()))
-    network.device = torch.device("cpu")  # as networks of transformers have one
     network[1].eval()
     modes = [module.training for module in network.modules()]
     torch.manual_seed(1), np.random.seed(1), random.seed(1)
