@@ -56,9 +56,10 @@ def balance(rows: Sequence[Row], label: str, group: str, how: str = SUBSAMPLE, s
     times = np.ones(len(rows), dtype=np.int64)
     rng = np.random.default_rng(seed)
     left: list[Hashable] = []
-    classes = list(dict.fromkeys(kind for kind, _ in cells))
-    for kind in classes:
-        of_groups = [members for (other, _), members in cells.items() if other == kind]
+    classes: dict[Hashable, list[list[int]]] = {}
+    for (kind, _), members in cells.items():
+        classes.setdefault(kind, []).append(members)
+    for kind, of_groups in classes.items():
         if len(of_groups) < len(groups):
             left.append(kind)
             continue

@@ -87,7 +87,8 @@ def scrub_in_rounds(
     counts, vocabulary = _count_words(texts)
     rounds_of: dict[Hashable, Rounds] = {}
     scrubbed = list(texts)
-    for kind, rows in numbers_by_key([None] * len(texts) if classes is None else classes).items():
+    rows_of = {None: list(range(len(texts)))} if classes is None else numbers_by_key(classes)
+    for kind, rows in rows_of.items():
         try:
             rounds_of[kind] = _find_words(counts[rows], vocabulary, [groups[row] for row in rows], limit, seed)
         except UndefinedError:
@@ -105,6 +106,7 @@ def removed_words(
     groups: Sequence[Hashable],
     classes: Sequence[Hashable] | None = None,
     *,
+    profession: Hashable = None,
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     **settings: Any,
 ) -> dict[int, Rounds]:
@@ -120,9 +122,9 @@ def removed_words(
         texts: texts.
         groups: the person's gender in each text.
         classes: the profession in each text; needed for ``profession`` only.
+        profession: use the texts of this class alone (table 10: nurses); ``None`` for all (table 9).
         seeds: seeds of the held-out texts.
-        **settings: of :class:`IterativeScrubbing`, but for ``by_class``. ``until_majority`` is False by default. With
-            a ``profession`` its texts alone are used (table 10: nurses), and else all (table 9).
+        **settings: of :class:`IterativeScrubbing`, but for ``by_class``. ``until_majority`` is False by default.
 
     Raises:
         UndefinedError: there is one group only, or a group has fewer than two texts.
@@ -140,7 +142,7 @@ def removed_words(
         raise SettingError("by_class is a setting of the method; name one class instead (profession=...)")
     if any(len(column) != len(texts) for column in (groups, classes) if column is not None):
         raise SettingError(f"expected one group for each of the {len(texts)} texts, and as many classes if given")
-    rows = range(len(texts)) if limit.profession is None else _rows_of(classes or (), limit.profession)
+    rows = range(len(texts)) if profession is None else _rows_of(classes or (), profession)
     selected = [(scrub(texts[row]) if limit.scrub_first else texts[row],) for row in rows]
     of_rows = [groups[row] for row in rows]
     return {seed: scrub_in_rounds(selected, of_rows, None, limit, seed)[1][None] for seed in seeds}

@@ -136,7 +136,7 @@ def draw_held_out(y: IntArray, share: float, seed: int) -> tuple[NDArray[np.bool
     counts = np.bincount(y)
     if len(counts) < 2 or counts.min() < 2:
         raise UndefinedError(
-            "a label has fewer than two examples" if len(counts) > 1 else "all examples have one label"
+            "a group has fewer than two examples" if len(counts) > 1 else "all examples are of one group"
         )
     rng = np.random.default_rng(seed)
     test = np.zeros(len(y), dtype=np.bool_)

@@ -94,6 +94,12 @@ def test_a_class_without_a_group_stays_and_is_named():
     assert cells_of(found) == {("a", "F"): 1, ("a", "M"): 1, ("b", "F"): 2}
 
 
+def test_a_missing_number_is_a_class_like_another():
+    nan = float("nan")
+    rows = [{"job": nan, "sex": sex} for sex in "FFM"]
+    assert [row["sex"] for row in balance(rows, "job", "sex")] == ["F", "M"]
+
+
 def test_three_groups():
     found = balance(table(["aF", "aM", "aM", "aX", "aX", "aX"]), "job", "sex", "oversample")
     assert cells_of(found) == {("a", "F"): 3, ("a", "M"): 3, ("a", "X"): 3}

@@ -124,7 +124,7 @@ def test_labels_can_be_words():
 @pytest.mark.parametrize(
     ("x", "y", "error", "said"),
     [
-        (np.ones((4, 2)), [0, 0, 0, 0], UndefinedError, "one label"),
+        (np.ones((4, 2)), [0, 0, 0, 0], UndefinedError, "one group"),
         (np.ones((4, 2)), [0, 0, 0, 1], UndefinedError, "fewer than two"),
         (np.full((4, 2), np.nan), [0, 1, 0, 1], UndefinedError, "not finite"),
         (np.ones((4, 2)), [0, 1], SettingError, "n labels"),

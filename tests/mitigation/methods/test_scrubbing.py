@@ -259,11 +259,16 @@ def test_words_of_the_rounds_are_words_of_the_scrubber():
 
 
 @pytest.mark.parametrize(
-    ("groups", "reason"), [("FFFF", "all examples have one label"), ("FFFM", "a label has fewer than two examples")]
+    ("groups", "reason"),
+    [
+        ("", "all examples are of one group"),
+        ("FFFF", "all examples are of one group"),
+        ("FFFM", "a group has fewer than two examples"),
+    ],
 )
 def test_what_has_no_classifier_is_undefined(groups, reason):
     with pytest.raises(UndefinedError, match=reason):
-        in_rounds(["a", "b", "c", "d"], groups)
+        in_rounds(["a", "b", "c", "d"][: len(groups)], groups)
 
 
 @pytest.mark.parametrize(
@@ -374,6 +379,8 @@ def test_words_of_one_profession():
     for profession, of_women in (("nurse", "keen"), ("coder", "calm")):
         found = removed_words(texts, groups, classes, profession=profession, rounds=1)
         assert rounds_table(found)[0]["words"]["F"] == [of_women]
+    numbered = removed_words(texts, groups, [2] * 8 + [7] * 8, profession=7, rounds=1)
+    assert rounds_table(numbered)[0]["words"]["F"] == ["calm"]
     as_they_are = removed_words(texts, groups, classes, profession="nurse", rounds=1, scrub_first=False)
     assert set(rounds_table(as_they_are)[0]["words"]["F"]) == {"keen", "she"}
     with pytest.raises(SettingError, match="no text has the profession 'judge'; there are coder, nurse"):
