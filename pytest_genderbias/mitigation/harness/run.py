@@ -112,19 +112,26 @@ class MitigationRun:
 
     def __post_init__(self) -> None:
         """Give each side one model a seed, and reject sides that do not match."""
-        groups = [self.control] if isinstance(self.control, (str, Model)) else list(self.control or ())
-        control = tuple(_listed(models) for models in groups)
-        sides: dict[str, Any] = {BEFORE: _listed(self.before), AFTER: _listed(self.after), CONTROL: control}
-        count = max(1, len(sides[BEFORE]), len(sides[AFTER]))
+        sides = {BEFORE: _listed(self.before), AFTER: _listed(self.after)}
+        count = max(1, *map(len, sides.values()))
         for side, models in sides.items():
-            if len(models) not in (1, count) and (models or side != CONTROL):
-                raise SettingError(f"a run of {count} seeds has {len(models)} {side}; give one of each for each seed")
-            object.__setattr__(self, side, models * (count // max(1, len(models))))
+            if len(models) not in (1, count):
+                raise SettingError(
+                    f"a run has {count} models on one side and {len(models)} {side}; give one of each a seed"
+                )
+            object.__setattr__(self, side, models * (count // len(models)))
+        groups = [self.control] if isinstance(self.control, (str, Model)) else list(self.control or ())
+        control = [_listed(models) for models in groups]
         if len(set(map(len, control))) > 1 or not all(control):
             raise SettingError(
                 f"the seeds of a run have {', '.join(str(len(models)) for models in control)} controls; give as many"
                 " for each, or none at all"
             )
+        if control and len(control) not in (1, count):
+            raise SettingError(
+                f"a run of {count} seeds has controls for {len(control)}; give a list of them for each seed, or none"
+            )
+        object.__setattr__(self, CONTROL, tuple(control * (count // len(control)) if control else ()))
         object.__setattr__(self, "seeds", tuple(self.seeds) or tuple(range(count)))
         if len(self.seeds) != count:
             raise SettingError(f"{len(self.seeds)} seeds were named for {count} models a side")

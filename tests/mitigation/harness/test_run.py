@@ -269,9 +269,9 @@ def test_a_run_of_models_of_ones_own(base, tmp_path):
     run = MitigationRun(base, [other, other], control=[[base], [base]])
     assert [len(run.models(side)) for side in ("before", "after", "control")] == [2, 2, 2]
     assert run.seeds == (0, 1) and run.models("before")[1][0] is base
-    with pytest.raises(SettingError, match="a run of 3 seeds has 2 after"):
+    with pytest.raises(SettingError, match="3 models on one side and 2 after"):
         MitigationRun([base] * 3, [other] * 2)
-    with pytest.raises(SettingError, match="a run of 2 seeds has 3 control"):
+    with pytest.raises(SettingError, match="has controls for 3"):
         MitigationRun([base] * 2, [other] * 2, [[base]] * 3)
     with pytest.raises(SettingError, match="1 seeds were named for 2"):
         MitigationRun([base] * 2, other, seeds=(4,))
