@@ -17,7 +17,6 @@ from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.block_tables import gap_figure
-from pytest_genderbias.statistics.correlation import slope
 from pytest_genderbias.statistics.inference.intervals import Columns, FloatArray, IntArray, Interval, Parameters
 
 Rate = Literal["true_positive", "false_positive", "precision"]
@@ -217,7 +216,7 @@ def beside_shares(gaps: ClassGaps, shares: Mapping[int, float]) -> tuple[FloatAr
 
     Their :func:`~pytest_genderbias.statistics.correlation.pearson` and ``slope`` are the statistics of the paper. The
     intervals ``pearson_interval`` and ``slope_interval`` are for *other classes of the same kind*, each with as many
-    persons as here; :func:`slope_interval_over_persons` is for *the same classes and other persons*.
+    persons as here.
 
     >>> gaps = class_gaps([[[3, 1], [1, 1]], [[2, 2], [2, 0]]], "true_positive")
     >>> [axis.tolist() for axis in beside_shares(gaps, {1: 0.9})]
@@ -314,19 +313,6 @@ def permuted_tables(tables: ArrayLike, repeats: int, seed: int) -> IntArray:
     return shuffled
 
 
-def permutation_p(value: float, null: ArrayLike) -> float:
-    """Return (1 + number of null values that are at least ``value``) / (1 + number of null values).
-
-    This is the p value of a permutation test with random permutations (Phipson and Smyth 2010): above 0, at most 1.
-
-    >>> permutation_p(2.0, [1.0, 2.0, 0.5])
-    0.5
-    """
-    drawn = np.asarray(null, dtype=np.float64)
-    hits = int((drawn >= value - 1e-12 * abs(value)).sum())  # a sum in another order may differ in its last bits
-    return (1 + hits) / (1 + len(drawn))
-
-
 def gap_sum_interval(gaps: ClassGaps, level: float = 0.95) -> Interval:
     """Return an interval for the sum of the true absolute gaps, those of infinitely many persons of the same classes.
 
@@ -355,31 +341,6 @@ def gap_sum_interval(gaps: ClassGaps, level: float = 0.95) -> Interval:
     total = size.sum()
     low, high = max(0.0, float(total - most)), float(total - least)
     return Interval(low, high, level, "persons", "bounds of the excess over the true gaps; at least this level")
-
-
-def slope_interval_over_persons(gaps: ClassGaps, shares: Mapping[int, float], level: float = 0.95) -> Interval:
-    """Return the interval of the slope of the gaps on the share of women, for the same classes and other persons.
-
-    The slope is a weighted sum of the gaps, :math:`\\sum w_c d_c`,
-    :math:`w_c = (x_c - \\bar x) / \\sum (x_c - \\bar x)^2`. It is unbiased, and its error is
-    :math:`\\sqrt{\\sum w_c^2 s_c^2}` with the errors s of the gaps as in :func:`gap_sum_interval`. Pearson's r has no
-    such interval: it divides by the spread of the gaps, which chance inflates.
-
-    Args:
-        gaps: the gaps in any rate.
-        shares: share of women by class, as in :func:`beside_shares`.
-        level: confidence level.
-
-    Raises:
-        UndefinedError: fewer than three classes have a gap and a share, or all shares are equal.
-    """
-    x, y = beside_shares(gaps, shares)
-    value = slope(x, y)
-    shared = np.isin(gaps.classes, list(shares))
-    weights = (x - x.mean()) / np.square(x - x.mean()).sum()
-    error = float(np.sqrt(np.square(weights * _gap_errors(gaps)[shared]).sum()))
-    reach = float(special.ndtri((1 + level) / 2)) * error
-    return Interval(value - reach, value + reach, level, "persons", "normal, binomial errors of the gaps")
 
 
 def _gap_errors(gaps: ClassGaps) -> FloatArray:

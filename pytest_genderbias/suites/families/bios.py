@@ -62,7 +62,6 @@ from pytest_genderbias.text.schema import Rule
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
 _GAP_FIGURES: tuple[GapFigure, ...] = ("rms", "pearson", "slope", "sum")
-_SHUFFLES = 999  #: Shuffles of the groups for the null control; fewer for large tables.
 _MOST_COUNTS = 20_000_000  #: The largest number of counts in all shuffled tables.
 _MOST_ID_BYTES = 500_000  #: The largest size of the stored ids, so that ids and counts fit into a baseline.
 _NO_ERRORS = "each rate is 0 or 1, which says nothing of its error"
@@ -71,7 +70,7 @@ _NO_PROBABILITIES = (
     "the file has no probabilities: add a column probability_LABEL for each label, or use the option output=labels"
 )
 _NO_DISTANCE_INTERVAL = (
-    "small cells bias it upwards, and no valid interval is known; the records compare it with shuffled groups"
+    "small cells bias it upwards, and no valid interval is known; shuffled groups (--bias-null) say what chance gives"
 )
 
 
@@ -251,23 +250,16 @@ class Bios(DataFamily):
             figures.miss(
                 unbalanced, *(key for key, statistic in self.statistics.items() if statistic.drawn(options, ""))
             )
-        repeats = int(np.clip(_MOST_COUNTS // tables.size, 99, _SHUFFLES))
-        drawn = _null_gaps(persons, compared, ("sum",), repeats, seed)
-        drawn |= _null_distances(persons, compared, options, repeats, seed)
-        null = _null_records(figures.values, drawn if tables.any() else {})
         records = [
             *_class_records(tables, persons, groups, "class"),
             *(_class_records(everybody, persons, groups, "class, all persons") if options["balanced"] else ()),
             *_left_out(tables, persons.labels, groups),
-            *null,
-            *_slope_records(everybody, shares, groups),
         ]
         notes = [
             *([f"{left_out} cases of other groups are left out"] if left_out else ()),
             *([_BALANCED.format(len(compared), len(persons.ids), *groups)] if options["balanced"] else ()),
             *_share_notes(persons, options),
             *_empty_notes(tables),
-            *_null_notes(null),
         ]
         whole = answer.n == answer.n_total
         items = _items(persons, tables, whole) | _block_items(persons, compared, options["balanced"])
@@ -283,7 +275,7 @@ class Bios(DataFamily):
         parts = []
         for number, start in enumerate(range(0, repeats, size)):
             some = min(size, repeats - start)
-            gaps = _null_gaps(persons, compared, _GAP_FIGURES, some, seed + number)
+            gaps = _null_gaps(persons, compared, some, seed + number)
             parts.append(gaps | _null_distances(persons, compared, options, some, seed + number))
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
@@ -414,14 +406,12 @@ def _take_accuracy(figures: Summary, tables: IntArray) -> None:
     )
 
 
-def _null_gaps(
-    persons: Persons, compared: IntArray, figures: Sequence[GapFigure], repeats: int, seed: int
-) -> NullFigures:
+def _null_gaps(persons: Persons, compared: IntArray, repeats: int, seed: int) -> NullFigures:
     """Return figures of the gaps with groups shuffled as :func:`_shuffled` does, slopes over all persons and the others
     over those that are compared; NaN without cases.
     """
     shares, null = _share_of_classes(persons), {}
-    for figure in figures:
+    for figure in _GAP_FIGURES:
         shuffled = _shuffled(persons.tables(None if figure == "slope" else compared), repeats, seed)
         for name, rate in _RATES.items():
             null[f"{name}_gap_{figure}"] = block_tables.gap_figure(
@@ -499,47 +489,6 @@ def _left_out(tables: IntArray, labels: tuple[str, ...], groups: Groups) -> list
             for c, reason in reasons.items()
         ]
     return rows
-
-
-def _null_records(values: Mapping[str, float | None], null: Mapping[str, FloatArray]) -> list[Record]:
-    """Return a row for each statistic: its value, its distribution with shuffled groups, and the p value."""
-    return [
-        {
-            "slice": "null",
-            "statistic": key,
-            "value": value,
-            "null_mean": float(drawn.mean()),
-            "null_maximum": float(drawn.max()),
-            "p": group_gaps.permutation_p(value, drawn),
-            "shuffles": len(drawn),
-        }
-        for key, drawn in null.items()
-        if (value := values[key]) is not None
-    ]
-
-
-def _slope_records(everybody: IntArray, shares: Mapping[int, float], groups: Groups) -> list[Record]:
-    """Return the interval of each slope for the same classes and other persons, for comparisons of models."""
-    rows: list[Record] = []
-    for key, rate in _RATES.items():
-        try:
-            interval = group_gaps.slope_interval_over_persons(group_gaps.class_gaps(everybody, rate, groups), shares)
-        except UndefinedError:
-            continue
-        row = {"slice": "slope over persons", "statistic": f"{key}_gap_slope"}
-        rows.append({**row, "low": interval.low, "high": interval.high, "level": interval.level})
-    return rows
-
-
-def _null_notes(null: Sequence[Record]) -> list[str]:
-    """Return a note on each sum of gaps: whether it is larger than by chance, which makes it positive in any case."""
-    return [
-        f"{row['statistic']} {row['value']:.3f}; with shuffled groups {row['null_mean']:.3f} on average (p ="
-        f" {row['p']:.3f}): "
-        + ("larger than by chance" if row["p"] <= 0.05 else "not distinguishable from chance with these data")
-        for row in null
-        if row["statistic"].endswith("_gap_sum")
-    ]
 
 
 def _empty_notes(tables: IntArray) -> list[str]:

@@ -95,11 +95,11 @@ def file_of(tmp_path, rows, said, name="run.csv", **options):
     return bios(load_model(str(write_predictions(tmp_path / name, rows, said))), **options)
 
 
-def bios(model, limit=None, data=None, seed=0, **options):
+def bios(model, limit=None, data=None, seed=0, null=0, **options):
     """Measure without a cache."""
     model = model if isinstance(model, Model) else wrap_object(model)
     plan = plan_measurement(load_suite("bios"), model.name, model.role, options, data, seed)
-    return carry_out(plan, model, ScoreSettings(limit=limit, seed=seed))
+    return carry_out(plan, model, ScoreSettings(limit=limit, seed=seed), null=null)
 
 
 def by_loops(rows, said):
@@ -227,31 +227,25 @@ def test_a_planted_slope_is_found_as_large_as_it_is(tmp_path):
         scipy.stats.linregress(share, [gaps[c] for c in "abcd"]).slope
     )
     assert found.values["tpr_gap_slope"] == pytest.approx(0.5, abs=0.01)  # whole persons
-    assert next(r for r in found.records if r["slice"] == "slope over persons")["low"] > 0
 
 
 def test_the_null_tells_a_gap_from_chance(tmp_path):
     rows = people(300)
-    fair = file_of(tmp_path, rows, noisy(rows, seed=3), name="fair.csv")
+    fair = file_of(tmp_path, rows, noisy(rows, seed=3), name="fair.csv", null=200)
     rng = np.random.default_rng(0)
     unfair = {r["text"]: r["label"] if r["group"] == "F" or rng.random() < 0.5 else "cook" for r in rows}
-    biased = file_of(tmp_path, rows, unfair, name="biased.csv")
+    biased = file_of(tmp_path, rows, unfair, name="biased.csv", null=200)
     for found, certain in ((fair, False), (biased, True)):
-        null = {r["statistic"]: r for r in found.records if r["slice"] == "null"}
-        assert set(null) == {k for k in found.values if k.endswith(("_sum", "_gap"))}
-        assert all(0 < r["null_mean"] <= r["null_maximum"] for r in null.values())
-        row = null["tpr_gap_sum"]
-        assert row["value"] == found.value
-        assert (row["p"] <= 0.05) == certain
-        said = "larger than by chance" if certain else "not distinguishable from chance"
-        assert any(note.startswith("tpr_gap_sum") and said in note for note in found.notes)
-        assert (null["separation_sum"]["p"] <= 0.05) == certain
+        assert set(found.null) == set(found.values) - {"accuracy"}
+        for key in ("tpr_gap_sum", "separation_sum"):
+            assert found.null[key].mean > 0
+            assert (found.null[key].p_value <= 0.05) == certain
 
 
 def test_the_null_is_that_of_shuffled_persons(tmp_path):
     rows = people(150)
     said = noisy(rows)
-    null = {r["statistic"]: r for r in file_of(tmp_path, rows, said, balanced=False).records if r["slice"] == "null"}
+    null = file_of(tmp_path, rows, said, balanced=False, null=999).null
     within = [
         (["tpr_gap_sum"], [r["label"] for r in rows]),
         (["precision_gap_sum", "sufficiency_sum"], [said[r["text"]] for r in rows]),
@@ -270,7 +264,7 @@ def test_the_null_is_that_of_shuffled_persons(tmp_path):
         for key in keys:
             drawn = [one[key] for one in figures]
             error = np.std(drawn) / np.sqrt(len(drawn))
-            assert null[key]["null_mean"] == pytest.approx(np.mean(drawn), abs=4 * error), key
+            assert null[key].mean == pytest.approx(np.mean(drawn), abs=4 * error), key
 
 
 def test_a_precision_gap_is_larger_than_that_of_groups_shuffled_within_predictions(tmp_path):
@@ -289,8 +283,8 @@ def test_a_precision_gap_is_larger_than_that_of_groups_shuffled_within_predictio
         for _ in range(n):
             rows.append({"id": f"{len(rows):03d}", "text": f"{len(rows)}", "label": label, "group": group})
             said[rows[-1]["text"]] = prediction
-    found = file_of(tmp_path, rows, said, balanced=False)
-    record = next(r for r in found.records if r["slice"] == "null" and r["statistic"] == "precision_gap_sum")
+    found = file_of(tmp_path, rows, said, balanced=False, null=999)
+    null = found.null["precision_gap_sum"]
     y, r = np.asarray([p["label"] for p in rows]), np.asarray([said[p["text"]] for p in rows])
     group, rng, drawn = np.asarray([p["group"] == "F" for p in rows]), np.random.default_rng(0), []
     for _ in range(200):
@@ -299,9 +293,10 @@ def test_a_precision_gap_is_larger_than_that_of_groups_shuffled_within_predictio
             shuffled[r == label] = rng.permutation(shuffled[r == label])
         gaps = [np.mean((y == c)[shuffled & (r == c)]) - np.mean((y == c)[~shuffled & (r == c)]) for c in "ab"]
         drawn.append(np.abs(gaps).sum())
-    assert record["p"] == pytest.approx((1 + np.sum(np.asarray(drawn) >= record["value"])) / 201, abs=0.01)
-    assert record["p"] < 0.01
-    assert record["null_mean"] == pytest.approx(np.mean(drawn), rel=0.1)
+    worse = np.greater_equal(drawn, found.values["precision_gap_sum"])
+    assert null.p_value == pytest.approx((1 + worse.sum()) / 201, abs=0.01)
+    assert null.p_value < 0.01
+    assert null.mean == pytest.approx(np.mean(drawn), rel=0.1)
 
 
 # Probabilities in place of labels
@@ -416,8 +411,8 @@ def test_probabilities_that_are_not_those_of_the_predictions_have_no_distances(t
 def test_the_null_of_probabilities_is_that_of_shuffled_persons(tmp_path):
     rows = people(200)
     table, data = probable(rows), str(write(tmp_path / "people.csv", rows))
-    found = bios(Probable(table), texts=data, balanced=False, output="probabilities")
-    null = {r["statistic"]: r for r in found.records if r["slice"] == "null"}
+    found = bios(Probable(table), texts=data, balanced=False, output="probabilities", null=200)
+    null = found.null
     p = np.asarray([table[r["text"]] for r in rows])
     y, woman = np.asarray([CLASSES.index(r["label"]) for r in rows]), np.asarray([r["group"] == "F" for r in rows])
     strata = {"independence_sum": np.zeros(200), "separation_sum": y, "sufficiency_sum": p.argmax(axis=1)}
@@ -430,8 +425,8 @@ def test_the_null_of_probabilities_is_that_of_shuffled_persons(tmp_path):
                 shuffled[stratum == code] = rng.permutation(shuffled[stratum == code])
             drawn.append(distances_by_loops(p, y, shuffled)[key])
         error = np.std(drawn) / np.sqrt(len(drawn))
-        assert null[key]["null_mean"] == pytest.approx(np.mean(drawn), abs=4 * error), key
-        assert (null[key]["p"] < 0.05) == (found.values[key] > np.quantile(drawn, 0.95)), key
+        assert null[key].mean == pytest.approx(np.mean(drawn), abs=4 * error), key
+        assert (null[key].p_value < 0.05) == (found.values[key] > np.quantile(drawn, 0.95)), key
 
 
 # Units, items and the null control
@@ -594,9 +589,6 @@ def test_the_null_is_the_distribution_of_every_figure_of_groups(monkeypatch):
     again = FAMILY.null(None, options, answers, 0, 200)
     assert all(np.array_equal(again[key], null[key], equal_nan=True) for key in null)
     assert (FAMILY.null(None, options, answers, 1, 200)["tpr_gap_sum"] != null["tpr_gap_sum"]).any()
-    record = next(r for r in found.records if r["slice"] == "null" and r["statistic"] == "tpr_gap_sum")
-    as_measured = FAMILY.null(None, options, answers, 0, record["shuffles"])
-    assert record["null_mean"] == pytest.approx(as_measured["tpr_gap_sum"].mean())
     monkeypatch.setattr(module, "_MOST_COUNTS", 1000)
     in_parts = FAMILY.null(None, options, answers, 0, 95)
     assert {drawn.shape for drawn in in_parts.values()} == {(95,)}
