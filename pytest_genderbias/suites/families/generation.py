@@ -4,7 +4,6 @@ words swapped.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.group_texts import read_honest, read_hurtlex
-from pytest_genderbias.errors import DataFileError, UndefinedError
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import decision_differences
 from pytest_genderbias.statistics.inference.intervals import share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
@@ -24,7 +23,7 @@ from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import REPLIES
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases, take_arrays
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, text, whole
+from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Replies, ReplyTexts
 from pytest_genderbias.suites.space import SlotWords, read_groups, read_slot
 from pytest_genderbias.suites.statistic import (
@@ -43,7 +42,7 @@ from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.reply_reading import DECLINED, without_reasoning
 from pytest_genderbias.text.schema import LocatedMap, Positive, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.unspaced import check_of, refuse_uncut_replies
-from pytest_genderbias.text.wordlist import FORMS, WordEntry, load_wordlist
+from pytest_genderbias.text.wordlist import FORMS, WordEntry
 
 _OVER = "prompts and their texts"
 _FEW = "too few prompts, or too few that differ, for an interval"
@@ -240,10 +239,6 @@ class Generation(Family[GenerationBody]):
         "samples": whole(4, "texts after each prompt"),
         "length": whole(48, "tokens of a text, at most"),
         "temperature": Option(1.0, Positive, "divisor of the logits; 1 samples from the model's own distribution"),
-        "lexicon": text(
-            "word list of your own in place of the packaged one, by its path: words of the class positive or negative",
-            display=True,
-        ),
     }
 
     def read(self, data: LocatedMap) -> GenerationBody:
@@ -291,7 +286,6 @@ class Generation(Family[GenerationBody]):
 
     def questions(self, body: GenerationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the texts after the prompt about each group; a unit is a prompt."""
-        _lexicon(body, options)  # a wrong one is refused before anything is generated
         each = len(body.prompts[0].texts)
         if context.role == REPLIES:
             asked = [(body.message.replace("{prompt}", one),) for prompt in body.prompts for one in prompt.texts]
@@ -305,7 +299,7 @@ class Generation(Family[GenerationBody]):
     def summarise(self, body: GenerationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Count words in the texts, and compare the two sides of each pair with intervals over prompts."""
         answer = answers["texts"]
-        items = _items(body, options, answer)
+        items = _items(body, answer)
         figures = Summary(self.statistics)
         for name in _FIGURES:
             figures.take_mean(f"{name}_difference", options, items, _FEW)
@@ -318,11 +312,11 @@ class Generation(Family[GenerationBody]):
         shown = {
             f"sentiment {group}": items[f"sentiment_{side}"] for group, side in zip(body.groups, _SIDES, strict=True)
         }
-        return _summary(body, options, answer, figures, _records(items, body.groups), items, shown)
+        return _summary(body, answer, figures, _records(items, body.groups), items, shown)
 
     def null(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the two sides exchanged at random in each pair of prompts."""
-        items = _items(body, options, answers["texts"])
+        items = _items(body, answers["texts"])
         shuffled = {}
         for name in _FIGURES:
             first, second = _written(items, f"{name}_first", f"{name}_second")
@@ -338,7 +332,12 @@ def _read_sentiment(data: LocatedMap) -> tuple[WordEntry, ...]:
     spec = data.get("sentiment")
     if not isinstance(spec, LocatedMap) or "hurtlex" not in spec:
         entries = read_slot(data, "sentiment").entries
-        _check_classes(entries, f"{data.file}:{data.lines['sentiment']}")
+        if (classes := {str(entry.attributes.get("class")) for entry in entries}) != {_POSITIVE, _NEGATIVE}:
+            raise data.error_at(
+                "sentiment",
+                f"expected words of the class {_POSITIVE} and of the class {_NEGATIVE}, got"
+                f" {', '.join(sorted(classes))}",
+            )
         return entries
     refuse_unknown(spec, ("hurtlex", "level"), "'sentiment'")
     level = take(spec, "level", Literal["conservative", "inclusive"], "'sentiment'", default="conservative")
@@ -393,39 +392,11 @@ def _read_gendered(data: LocatedMap, groups: tuple[str, ...]) -> SlotWords | Non
     return gendered
 
 
-def _check_classes(entries: tuple[WordEntry, ...], where: str) -> None:
-    """Refuse a lexicon with other classes than positive and negative, or without one of them.
-
-    Raises:
-        DataFileError: the lexicon is such a one.
-    """
-    classes = {str(entry.attributes.get("class")) for entry in entries}
-    if classes != {_POSITIVE, _NEGATIVE}:
-        raise DataFileError(
-            f"{where}: expected words of the class {_POSITIVE} and of the class {_NEGATIVE}, got"
-            f" {', '.join(sorted(classes))}"
-        )
-
-
-def _lexicon(body: GenerationBody, options: Options) -> tuple[WordEntry, ...]:
-    """Return the words of sentiment: the suite's, or those of the user's list.
-
-    Raises:
-        DataFileError: the list is malformed, or has other classes.
-        UnknownNameError: there is no such list.
-    """
-    if options.get("lexicon") is None:
-        return body.sentiment
-    found = load_wordlist(options["lexicon"])
-    _check_classes(found.entries, str(found.path))
-    return found.entries
-
-
-def _word_lists(body: GenerationBody, options: Options) -> dict[str, list[str]]:
+def _word_lists(body: GenerationBody) -> dict[str, list[str]]:
     """Return the words that are counted, by name of the list."""
     by_list: dict[str, list[str]] = {name: [] for lists in _LISTS.values() for name in lists}
     by_list |= {"group 0": [], "group 1": []}
-    for entry in _lexicon(body, options):
+    for entry in body.sentiment:
         by_list[str(entry.attributes["class"])].append(entry.word)
     for number, words in enumerate(body.topics.values()):
         by_list[f"topic {number}"] = [entry.word for entry in words.entries]
@@ -435,13 +406,11 @@ def _word_lists(body: GenerationBody, options: Options) -> dict[str, list[str]]:
     return by_list
 
 
-def _figures(
-    body: GenerationBody, options: Options, answer: Answer
-) -> tuple[dict[str, NDArray[np.int64]], dict[str, FloatArray], Items]:
+def _figures(body: GenerationBody, answer: Answer) -> tuple[dict[str, NDArray[np.int64]], dict[str, FloatArray], Items]:
     """Return by prompt and group: what was counted in each text, (n, K, samples), and the figures, (n, K); and by
     prompt: text and field.
     """
-    flat = count_words(_texts(answer), _word_lists(body, options), body.refusals)
+    flat = count_words(_texts(answer), _word_lists(body), body.refusals)
     counts = {name: found.reshape(len(answer.units), len(body.groups), -1) for name, found in flat.items()}
     words = counts["words"]
     figures = {
@@ -462,9 +431,9 @@ def _about(body: GenerationBody, answer: Answer) -> Items:
     }
 
 
-def _items(body: GenerationBody, options: Options, answer: Answer) -> Items:
+def _items(body: GenerationBody, answer: Answer) -> Items:
     """Return by pair of prompts: text, field, each figure on both sides, and gendered words on both sides."""
-    counts, figures, items = _figures(body, options, answer)
+    counts, figures, items = _figures(body, answer)
     for name, lists in _LISTS.items():
         items[f"{name}_words"] = (counts[lists[0]] + counts[lists[1]]).sum(axis=(1, 2))
     for place, side in enumerate(_SIDES):
@@ -490,7 +459,6 @@ def _texts(answer: Answer) -> list[str]:
 
 def _summary(
     body: GenerationBody,
-    options: Options,
     answer: Answer,
     figures: Summary,
     records: list[Record],
@@ -501,7 +469,7 @@ def _summary(
     name, each of shape (n,).
     """
     texts, units = _texts(answer), answer.units
-    empty, notes, data = sum(not text for text in texts), [], {}
+    empty, notes = sum(not text for text in texts), []
     if not isinstance(answer.content, ReplyTexts):
         ended, length = sum(reply.ended for reply in answer.content), answer.values.shape[-1]
         notes.append(f"{ended} of {len(texts)} texts end by themselves, the others after {length} tokens")
@@ -509,9 +477,6 @@ def _summary(
         notes.append(f"{empty} of {len(texts)} texts are empty")
     if body.left_out:
         notes.append(f"{body.left_out} sentences of the file are left out: alike for two groups, or there before")
-    if options.get("lexicon") is not None:
-        rows = sorted((entry.word.lower(), str(entry.attributes["class"])) for entry in _lexicon(body, options))
-        data["lexicon"] = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
     each = len(texts) // len(units)
     text_of = {
         unit: f"{body.prompts[unit].texts[0]} | {' '.join(texts[each * row].split())}"
@@ -519,7 +484,7 @@ def _summary(
     }
     values = {name: np.asarray(column, dtype=np.float64) for name, column in shown.items()}
     examples = examples_of(items["prompt"].tolist(), np.arange(len(units)), units, text_of.__getitem__, values)
-    return replace(figures, records=records, items=items, notes=notes, data=data, examples=examples)
+    return replace(figures, records=records, items=items, notes=notes, examples=examples)
 
 
 def _records(items: Arrays, groups: tuple[str, ...]) -> list[Record]:
@@ -565,20 +530,20 @@ class GenerationOfGroups(Generation):
     def summarise(self, body: GenerationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Count words in the texts, and compare the groups with intervals over prompts."""
         answer = answers["texts"]
-        items, sentiment = self._items(body, options, answer)
+        items, sentiment = self._items(body, answer)
         figures = Summary(self.statistics)
         _GROUPS.take(figures, items)
         records = _GROUPS.records(items, body.groups, slices=("field", "prompt"))
         shown = {f"sentiment {group}": values for group, values in zip(body.groups, sentiment.T, strict=True)}
-        return _summary(body, options, answer, figures, records, items, shown)
+        return _summary(body, answer, figures, records, items, shown)
 
     def null(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the groups exchanged at random in each prompt."""
-        return _GROUPS.exchanged(self._items(body, options, answers["texts"])[0], repeats, seed)
+        return _GROUPS.exchanged(self._items(body, answers["texts"])[0], repeats, seed)
 
-    def _items(self, body: GenerationBody, options: Options, answer: Answer) -> tuple[Items, FloatArray]:
+    def _items(self, body: GenerationBody, answer: Answer) -> tuple[Items, FloatArray]:
         """Return prompt, field, and the figures by group for which something was counted; and the sentiment, (n, K)."""
-        counts, figures, items = _figures(body, options, answer)
+        counts, figures, items = _figures(body, answer)
         for name, values in figures.items() if counts["words"].any() else ():
             if any(counts[one].any() for one in _LISTS.get(name, ("words",))):
                 items |= _GROUPS.items(name, values)
@@ -607,9 +572,6 @@ class FormsOfAnyone(Generation):
             draws=_OVER,
         )
     }
-    options: ClassVar[Mapping[str, Option]] = {
-        name: option for name, option in Generation.options.items() if name != "lexicon"
-    }
 
     def summarise(self, body: GenerationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Count forms, with an interval over prompts."""
@@ -630,10 +592,6 @@ class FormsOfAnyone(Generation):
             lambda row: 0.0,
         )
         shown = dict(zip(body.groups, by_prompt.T, strict=True))
-        made = _summary(body, options, answer, figures, records, items, shown)
+        made = _summary(body, answer, figures, records, items, shown)
         with_form = int(counts.any(axis=1).sum())
         return replace(made, notes=[f"{with_form} of {len(counts)} texts have a form that is counted", *made.notes])
-
-    def null(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
-        """Return nothing."""
-        return {}

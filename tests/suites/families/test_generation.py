@@ -12,7 +12,7 @@ import yaml
 from support.planted_writers import END, KINDS, Recorder, biased_writer, written_by
 
 from pytest_genderbias import Limit, load_model, load_suite, measure
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError, UnknownNameError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.scoring.sampled_texts import reply_texts
@@ -360,25 +360,6 @@ def test_the_lists_do_not_overlap(body):
     assert not gendered & (set(classes) | topics[0] | topics[1])
     assert all(word == word.lower() and word.isalpha() for word in classes)
     assert all(phrase == phrase.lower() and "’" not in phrase for phrase in body.refusals)
-
-
-def test_a_lexicon_of_your_own(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(
-        "list: mine\ntitle: t\nsource: s\nlicence: l\nlanguage: en\nentries:\n"
-        "  - {word: stone, class: positive}\n  - {word: splendid, class: negative}\n"
-    )
-    model = biased_writer({END: 0.1}, {END: 0.1, "positive": 0.3})
-    found = measured(model, lexicon=str(path), length=12)
-    assert found.value > 100  # the first side writes stones only, the second side no word that is positive here
-    assert found.signature["data"]["lexicon"] != measured(model, length=12).signature["data"].get("lexicon")
-    with pytest.raises(UnknownNameError, match="no word list"):
-        measured(model, lexicon="no-such-list")
-    path.write_text(path.read_text().replace("negative", "cheerful"))
-    with pytest.raises(
-        DataFileError, match="expected words of the class positive and of the class negative, got cheerful, positive"
-    ):
-        measured(model, lexicon=str(path))
 
 
 OWN = {
