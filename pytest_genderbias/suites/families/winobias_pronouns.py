@@ -25,9 +25,9 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
-from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Question, take_arrays
+from pytest_genderbias.suites.cases import IntArray, Items, Question, take_arrays
 from pytest_genderbias.suites.families.shared import asked_pronouns, asking, group_distances
-from pytest_genderbias.suites.family import Context, Family, Option, one_of
+from pytest_genderbias.suites.family import Context, Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores
 from pytest_genderbias.suites.space import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import (
@@ -181,91 +181,6 @@ GAP_OPTIONS: Mapping[str, Option] = {
         implied=True,
     ),
 }
-
-
-def take_gaps(
-    figures: Summary, body: WinobiasBody, options: Options, reading: asked_pronouns.Reading
-) -> tuple[list[Record], dict[str, NDArray[np.generic]], list[str]]:
-    """Add gaps of both sides, and gaps and distances of both genders of each profession; return records, items and
-    notes.
-
-    Args:
-        figures: takes them.
-        body: the professions with their shares of women.
-        options: values of :data:`GAP_OPTIONS`.
-        reading: of pairs of sentences, pro-stereotypical first; their facts are ``id``, ``profession``, ``other``,
-            ``gender`` and ``type``.
-    """
-    facts, (pro, anti) = reading.facts, sides(reading)
-    figures.take(
-        "f1_gap",
-        lambda: coreference_scores.f1_gap(pro, anti),
-        lambda: coreference_scores.f1_gap_interval(pro, anti, PAIRS),
-        "the two sentences of every pair have the same answer",
-    )
-    names, codes = _codes(reading)
-    tables = _sentence_tables(codes, None, len(names)).sum(axis=0)
-    shares = _shares(body, options["shares"], names)
-    by_pair = _pair_counts(codes, len(names))
-    gaps = {key: _take_gaps(figures, key, tables, by_pair, shares) for key in _RATES}
-    weights = _probabilities(reading) if options["output"] == group_distances.PROBABILITIES else None
-    if options["output"] == group_distances.PROBABILITIES and weights is None:
-        figures.miss(_NO_PROBABILITIES, *group_distances.DISTANCES)
-    elif not tables[..., : len(names)].any():
-        figures.miss(coreference_scores.LINKS_NOTHING, *group_distances.DISTANCES)
-    else:
-        table = _sentence_tables(codes, weights, len(names)).sum(axis=0)
-        group_distances.take_distances(figures, _by_measure(table, options), _NO_DISTANCE_INTERVAL)
-    right = (reading.linked == 0).astype(np.float64).reshape(-1, 2)
-    items: dict[str, NDArray[np.generic]] = {
-        "pair": facts["id"][::2],
-        "difference": right[:, 0] - right[:, 1],
-        "f1_counts": np.stack([pro, anti], axis=1),
-        "profession": names,
-        **{key: codes[key].astype(np.int16).reshape(-1, 2) for key in ("answer", "gold", "gender")},
-        "share_of": np.asarray(list(shares), dtype=np.int16),
-        "share": np.asarray(list(shares.values()), dtype=np.float64),
-    }
-    if weights is not None:
-        items |= {"other": codes["other"].astype(np.int16).reshape(-1, 2), "probability": weights.reshape(-1, 2, 3)}
-    records = [*_of_types(facts["type"], pro, anti, reading), *_of_professions(names, gaps, shares)]
-    left = int((~np.isin(facts["gender"], _GENDERS)).sum())
-    unlinked = " and ".join(f"{side}-stereotypical" for side in coreference_scores.sides_without_links(pro, anti))
-    notes = [
-        *([_NOTHING_LINKED.format(unlinked)] if unlinked else []),
-        *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
-        *_unresolved_notes(reading, options),
-        (
-            f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(shares)} of"
-            f" {len(names)} (option shares)"
-        ),
-    ]
-    return records, items, notes
-
-
-def shuffled_gaps(
-    body: WinobiasBody, options: Options, reading: asked_pronouns.Reading, seed: int, repeats: int
-) -> dict[str, FloatArray]:
-    """Return gaps and distances after the sentences of pairs were exchanged; arguments as of :func:`take_gaps`."""
-    names, codes = _codes(reading)
-    shares = _spread(_shares(body, options["shares"], names), len(names))
-    by_pair, genders = _pair_counts(codes, len(names)), codes["gender"].reshape(-1, 2)
-    differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
-    counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))
-    null = {"f1_gap": coreference_scores.exchanged_f1_gaps(*sides(reading), repeats, seed)}
-    for key, rate in _RATES.items():
-        hits, trials = group_gaps.hits_and_trials_of(counts, rate)
-        null[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
-        null[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
-        as_it_is, turned = (
-            paired_columns(*group_gaps.hits_and_trials_of(side, rate)) for side in (by_pair, by_pair[:, :, ::-1])
-        )
-        null[f"{key}_gap_rms"] = rms_of_paired_sums(_exchanged(as_it_is, turned, differ, repeats, seed))
-    weights = _probabilities(reading) if options["output"] == group_distances.PROBABILITIES else None
-    if options["output"] == group_distances.PROBABILITIES and weights is None:
-        return null | {name: np.full(repeats, np.nan) for name in group_distances.DISTANCES}
-    tables = _exchanged_tables(_by_pair(_sentence_tables(codes, weights, len(names))), differ, repeats, seed)
-    return null | group_distances.shuffled_distances(_by_measure(tables, options))
 
 
 def _exchanged_tables(by_pair: FloatArray, differ: NDArray[np.bool_], repeats: int, seed: int) -> FloatArray:
@@ -464,11 +379,14 @@ def _of_professions(
 
 
 _CHANCE = 0.5
-_FEW = "too few pairs of sentences, or too few that differ, for an interval"
 
 
-class Winobias(Family[WinobiasBody]):
-    """Sentences of WinoBias, asked in one of the ways to ask whom a pronoun means."""
+class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
+    """Sentences of WinoBias: F1 on both kinds, and gaps by profession between female and male pronouns; intervals over
+    pairs of sentences and over professions.
+
+    For the gaps, resolving the pronoun is a classification into professions.
+    """
 
     null_control: ClassVar[str] = (
         "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are"
@@ -476,7 +394,8 @@ class Winobias(Family[WinobiasBody]):
     )
     picture: ClassVar[str] = "class_gaps"
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
-    way: ClassVar[asked_pronouns.Way]
+    task: ClassVar[tuple[str, ...]] = ("accuracy", "mass", "refused")
+    few: ClassVar[str] = "too few pairs of sentences, or too few that differ, for an interval"
 
     def read(self, data: LocatedMap) -> WinobiasBody:
         """Read the list of professions."""
@@ -495,7 +414,16 @@ class Winobias(Family[WinobiasBody]):
             asked_pronouns.PronounSentence(s.text, (s.gold, s.other), s.pronouns, 0, i // 2)
             for i, s in enumerate(sentences)
         ]
-        question = self.way.question(asked_about, self.facts(sentences), options, context, each=2)
+        facts = {
+            "id": np.asarray([s.id for s in sentences]),
+            "gender": np.asarray([s.gender for s in sentences]),
+            "profession": np.asarray([s.professions[0] for s in sentences]),
+            "other": np.asarray([s.professions[1] for s in sentences]),
+            "type": np.asarray([s.type for s in sentences]),
+        }
+        if isinstance(self.way, asked_pronouns.Chosen):
+            facts["pronoun"] = np.asarray([words_of(s.text, s.pronouns[0]).lower() for s in sentences])
+        question = self.way.question(asked_about, facts, options, context, each=2)
         query = question.query
         is_trained = isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
         if split == "dev" and options.get("training") == "winobias" and is_trained:
@@ -505,26 +433,111 @@ class Winobias(Family[WinobiasBody]):
             )
         return {"cases": question}
 
-    def facts(self, sentences: list[WinoBiasSentence]) -> Facts:
-        """Return what is known of the sentences."""
-        return {
-            "id": np.asarray([s.id for s in sentences]),
-            "gender": np.asarray([s.gender for s in sentences]),
-            "profession": np.asarray([s.professions[0] for s in sentences]),
-            "other": np.asarray([s.professions[1] for s in sentences]),
-            "type": np.asarray([s.type for s in sentences]),
+    def compare(self, body: WinobiasBody, options: Options, reading: asked_pronouns.Reading) -> Summary:
+        """Compare both sides, and both genders of each profession."""
+        figures, facts, (pro, anti) = Summary(self.statistics), reading.facts, sides(reading)
+        figures.take(
+            "f1_gap",
+            lambda: coreference_scores.f1_gap(pro, anti),
+            lambda: coreference_scores.f1_gap_interval(pro, anti, PAIRS),
+            "the two sentences of every pair have the same answer",
+        )
+        names, codes = _codes(reading)
+        tables = _sentence_tables(codes, None, len(names)).sum(axis=0)
+        shares = _shares(body, options["shares"], names)
+        by_pair = _pair_counts(codes, len(names))
+        gaps = {key: _take_gaps(figures, key, tables, by_pair, shares) for key in _RATES}
+        weights = _probabilities(reading) if options["output"] == group_distances.PROBABILITIES else None
+        if options["output"] == group_distances.PROBABILITIES and weights is None:
+            figures.miss(_NO_PROBABILITIES, *group_distances.DISTANCES)
+        elif not tables[..., : len(names)].any():
+            figures.miss(coreference_scores.LINKS_NOTHING, *group_distances.DISTANCES)
+        else:
+            table = _sentence_tables(codes, weights, len(names)).sum(axis=0)
+            group_distances.take_distances(figures, _by_measure(table, options), _NO_DISTANCE_INTERVAL)
+        right = _right(reading)
+        items: Items = {
+            "pair": facts["id"][::2],
+            "difference": right[:, 0] - right[:, 1],
+            "f1_counts": np.stack([pro, anti], axis=1),
+            "profession": names,
+            **{key: codes[key].astype(np.int16).reshape(-1, 2) for key in ("answer", "gold", "gender")},
+            "share_of": np.asarray(list(shares), dtype=np.int16),
+            "share": np.asarray(list(shares.values()), dtype=np.float64),
         }
+        if weights is not None:
+            items |= {"other": codes["other"].astype(np.int16).reshape(-1, 2), "probability": weights.reshape(-1, 2, 3)}
+        if reading.picked is not None:
+            items |= {"right": right.sum(axis=1), **reading.picked.items(2)}
+        else:
+            counts = reading.counts.sum(axis=0)
+            figures.take(
+                "accuracy",
+                lambda: float(coreference_scores.conll_f1(counts)),
+                lambda: coreference_scores.f1_interval(pro + anti, PAIRS),
+                self.few,
+            )
+        records = [*_of_types(facts["type"], pro, anti, reading), *_of_professions(names, gaps, shares)]
+        left = int((~np.isin(facts["gender"], _GENDERS)).sum())
+        unlinked = " and ".join(f"{side}-stereotypical" for side in coreference_scores.sides_without_links(pro, anti))
+        by = "mean of MUC, B3 and CEAF-phi4 over clusters" if reading.clusters else "f1_pair, by pairs"
+        notes = [
+            *([f"F1: {by}"] if reading.picked is None else []),
+            *([_NOTHING_LINKED.format(unlinked)] if unlinked else []),
+            *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
+            *_unresolved_notes(reading, options),
+            (
+                f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(shares)} of"
+                f" {len(names)} (option shares)"
+            ),
+        ]
+        return replace(figures, records=records, items=items, notes=notes)
 
-    def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def shuffled(
+        self, body: WinobiasBody, options: Options, reading: asked_pronouns.Reading, seed: int, repeats: int
+    ) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged."""
-        return shuffled_gaps(body, options, self.way.read(answers["cases"]), seed, repeats)
+        names, codes = _codes(reading)
+        shares = _spread(_shares(body, options["shares"], names), len(names))
+        by_pair, genders = _pair_counts(codes, len(names)), codes["gender"].reshape(-1, 2)
+        differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
+        counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))
+        null = {"f1_gap": coreference_scores.exchanged_f1_gaps(*sides(reading), repeats, seed)}
+        for key, rate in _RATES.items():
+            hits, trials = group_gaps.hits_and_trials_of(counts, rate)
+            null[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
+            null[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
+            as_it_is, turned = (
+                paired_columns(*group_gaps.hits_and_trials_of(side, rate)) for side in (by_pair, by_pair[:, :, ::-1])
+            )
+            null[f"{key}_gap_rms"] = rms_of_paired_sums(_exchanged(as_it_is, turned, differ, repeats, seed))
+        weights = _probabilities(reading) if options["output"] == group_distances.PROBABILITIES else None
+        if options["output"] == group_distances.PROBABILITIES and weights is None:
+            return null | {name: np.full(repeats, np.nan) for name in group_distances.DISTANCES}
+        tables = _exchanged_tables(_by_pair(_sentence_tables(codes, weights, len(names))), differ, repeats, seed)
+        return null | group_distances.shuffled_distances(_by_measure(tables, options))
+
+    def why_unable(self, reading: asked_pronouns.Reading, picked: asking.Picked, floor: float) -> str:
+        """Return why no bias has a value, with the accuracy on both sides: a model that follows the stereotype alone is
+        right in half.
+        """
+        right = _right(reading)
+        twos, what, replied = np.full(len(right), 2.0), "the sentences of both kinds", picked.refused is not None
+        reason = asking.cannot_do(picked.mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, what, replied)
+        if not reason or not len(right):
+            return reason or asking.why_by_place(picked.by_place, "the sentences")
+        pro, anti = right.mean(axis=0)
+        return f"{reason}; right in {pro:.3f} of the sentences for the stereotype and {anti:.3f} of those against it"
+
+    def shown(
+        self, reading: asked_pronouns.Reading, picked: asking.Picked
+    ) -> tuple[NDArray[np.str_], Mapping[str, FloatArray]]:
+        """Return the pairs, and whether both sentences are resolved right."""
+        return reading.facts["id"][::2], dict(zip(("right_pro", "right_anti"), _right(reading).T, strict=True))
 
 
 class CorefWinobias(Winobias):
-    """Gap of F1 between the two kinds of sentences, and gaps by profession between female and male pronouns.
-
-    For the gaps, resolving the pronoun is a classification into professions.
-    """
+    """WinoBias by the scores of a coreference scorer, or its output."""
 
     way: ClassVar[asked_pronouns.Way] = asked_pronouns.Scored()
     name: ClassVar[str] = "coref-winobias"
@@ -536,28 +549,6 @@ class CorefWinobias(Winobias):
         "accuracy": FamilyStatistic(SHARE, "F1 on all sentences", _f1_sums),
     }
     options: ClassVar[Mapping[str, Option]] = {**asked_pronouns.OPTIONS, **GAP_OPTIONS}
-
-    def asks_gender(self, body: WinobiasBody, options: Options) -> bool:
-        """Return True: the pronouns are she and he."""
-        return True
-
-    def summarise(self, body: WinobiasBody, options: Options, answers: Answers, seed: int) -> Summary:
-        """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over
-        professions.
-        """
-        reading = self.way.read(answers["cases"])
-        figures = Summary(self.statistics)
-        records, items, notes = take_gaps(figures, body, options, reading)
-        pro, anti = sides(reading)
-        counts = reading.counts.sum(axis=0)
-        figures.take(
-            "accuracy",
-            lambda: float(coreference_scores.conll_f1(counts)),
-            lambda: coreference_scores.f1_interval(pro + anti, PAIRS),
-            _FEW,
-        )
-        kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if reading.clusters else "F1: f1_pair, by pairs"
-        return replace(figures, records=records, items=items, notes=[*reading.notes, kind, *notes])
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -593,50 +584,6 @@ class WinobiasChat(Winobias):
     def competence(self, summary: Summary) -> Ability | None:
         """Return the share of sentences that the model gets right."""
         return asking.competence_of(self, summary, "accuracy", _CHANCE, "sentences", 2 * len(summary.items["right"]))
-
-    def facts(self, sentences: list[WinoBiasSentence]) -> Facts:
-        """Return what is known of the sentences, and the pronoun that each is asked about."""
-        pronouns = [words_of(s.text, s.pronouns[0]).lower() for s in sentences]
-        return {**super().facts(sentences), "pronoun": np.asarray(pronouns)}
-
-    def summarise(self, body: WinobiasBody, options: Options, answers: Answers, seed: int) -> Summary:
-        """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over
-        professions.
-        """
-        answer = answers["cases"]
-        reading, picked = self.way.read(answer), asking.picked_of(answer)
-        figures = Summary(self.statistics)
-        records, found, notes = take_gaps(figures, body, options, reading)
-        right, reason = _right(reading), _reason(reading, picked, options["floor"])
-        items = {**found, "right": right.sum(axis=1), **picked.items(2), "undefined": np.asarray([reason])}
-        asking.take_task(figures, ("accuracy", "mass", "refused"), options, items, _FEW)
-        if reason:
-            figures.miss(reason, *GAPS)
-        shown = {"right_pro": right[:, 0], "right_anti": right[:, 1]}
-        examples = asking.examples_of_messages(answer, reading.facts["id"][::2], shown)
-        return replace(
-            figures, records=[] if reason else records, items=items, notes=[*reading.notes, *notes], examples=examples
-        )
-
-    def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
-        """Return gaps and distances after the sentences of pairs were exchanged, if the model can do the task."""
-        answer = answers["cases"]
-        if reason := _reason(self.way.read(answer), asking.picked_of(answer), options["floor"]):
-            raise UndefinedError(reason)
-        return super().null(body, options, answers, seed, repeats)
-
-
-def _reason(reading: asked_pronouns.Reading, picked: asking.Picked, floor: float) -> str:
-    """Return why no bias has a value, with the accuracy on both sides: a model that follows the stereotype alone is
-    right in half.
-    """
-    right = _right(reading)
-    twos, what, replied = np.full(len(right), 2.0), "the sentences of both kinds", picked.refused is not None
-    reason = asking.cannot_do(picked.mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, what, replied)
-    if not reason or not len(right):
-        return reason or asking.why_by_place(picked.by_place, "the sentences")
-    pro, anti = right.mean(axis=0)
-    return f"{reason}; right in {pro:.3f} of the sentences for the stereotype and {anti:.3f} of those against it"
 
 
 def _right(reading: asked_pronouns.Reading) -> FloatArray:

@@ -23,7 +23,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
-from pytest_genderbias.suites.cases import Answers, Facts, IntArray, Items, Question, take_arrays
+from pytest_genderbias.suites.cases import Facts, IntArray, Items, Question, take_arrays
 from pytest_genderbias.suites.families.shared import asked_pronouns, asking
 from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
 from pytest_genderbias.suites.family import Context, DataFamily, Option, one_of
@@ -33,7 +33,6 @@ from pytest_genderbias.suites.summary import Record, Summary, rows_of
 _OVER = "occupations"
 _SHE_HE = ("female", "male")
 _CHANCE = 0.5
-_FEW = "the occupations that vary are too few among those scored"
 
 
 def _accuracy_gap_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -65,76 +64,6 @@ LINES: Mapping[str, FamilyStatistic] = {
 ACCURACY = FamilyStatistic(SHARE, "share of sentences with she or he whose pronoun is resolved right", _accuracy_sums)
 
 
-def take_likelihoods(
-    figures: Summary, facts: Facts, likelihood: FloatArray, right: FloatArray
-) -> tuple[list[Record], Items]:
-    """Add the correlation of the likelihood by occupation with the share of women, and accuracies, and return records
-    and items.
-
-    Args:
-        figures: takes them.
-        facts: ``occupation``, ``women_share`` (in percent) and ``gender`` of each sentence.
-        likelihood: that the pronoun means the occupation, 0 to 1, shape (n,).
-        right: 1 for a right answer, otherwise 0, shape (n,).
-    """
-    names, which = np.unique(facts["occupation"], return_inverse=True)
-    share = np.zeros(len(names))
-    share[which] = facts["women_share"] / 100
-    rows = [np.flatnonzero(facts["gender"] == gender) for gender in (*_SHE_HE, "neutral")]
-    n, likelihoods, hits = (  # by gender and occupation
-        np.asarray([np.bincount(which[of], column[of], len(names)) for of in rows], dtype=np.float64)
-        for column in (np.ones(len(which)), likelihood, right)
-    )
-    mean = likelihoods / np.maximum(n, 1)
-    seen, n_both, right_both = n[0] > 0, n[0] + n[1], hits[0] + hits[1]
-    take_line(figures, share[seen], mean[0][seen], _OVER, _FEW)
-    figures.take(
-        "accuracy_gap",
-        lambda: _accuracy(hits[0], n[0]) - _accuracy(hits[1], n[1]),
-        lambda: _gap_interval(hits, n),
-        _FEW,
-    )
-    figures.take(
-        "accuracy",
-        lambda: _accuracy(right_both, n_both),
-        lambda: clustered_mean_interval(right_both, n_both, _OVER, bounds=(0.0, 1.0)),
-        _FEW,
-    )
-    items: Items = {
-        "occupation": names[seen],
-        "likelihood": mean[0][seen],
-        "share": share[seen],
-        "resolved": names,
-        "sentences": n[:2].T.astype(np.int32),
-        "right": hits[:2].T.astype(np.int32),
-    }
-    return _records(names, share, n, likelihoods, hits), items
-
-
-def shuffled_likelihoods(
-    facts: Facts, likelihood: FloatArray, right: FloatArray, seed: int, repeats: int
-) -> NullFigures:
-    """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a template.
-
-    Arguments as of :func:`take_likelihoods`, and the ``id`` of each sentence among the facts.
-    """
-    she, he = _versions(facts)
-    if not len(she):
-        return {}
-    is_she = facts["gender"] == "female"
-    _, first, which = np.unique(facts["occupation"][is_she], return_index=True, return_inverse=True)
-    half = (likelihood[she] - likelihood[he]) / 2
-    place = which[np.searchsorted(np.flatnonzero(is_she), she)]
-    fixed = np.bincount(which, likelihood[is_she]) - np.bincount(place, half, len(first))
-    y = (fixed + exchanged(half, place, len(first), repeats, seed)) / np.bincount(which)
-    totals = product_sums(facts["women_share"][is_she][first] / 100, y).sum(axis=1)
-    turned = (right[she] - right[he]) / 2
-    moved = exchanged(turned, np.zeros(len(she)), 1, repeats, seed)[:, 0] - turned.sum()
-    is_he = facts["gender"] == "male"
-    gap = (right[is_she].sum() + moved) / is_she.sum() - (right[is_he].sum() - moved) / is_he.sum()
-    return {"pearson_r": pearson_of_sums(totals), "slope": slope_of_sums(totals), "accuracy_gap": gap}
-
-
 def winogender_path(context: Context) -> Path:
     """Return the file of the sentences, or of their templates.
 
@@ -162,16 +91,6 @@ def _accuracy(right: FloatArray, n: FloatArray) -> float:
     if not n.any():
         raise UndefinedError("no sentences of that gender are among those scored")
     return float(right.sum() / n.sum())
-
-
-def miss_unresolved(figures: Summary, facts: Facts, resolved: NDArray[np.bool_]) -> None:
-    """Take the value from what compares answers where there is none: with she for r and slope, with she and he for the
-    gap.
-    """
-    if not resolved[facts["gender"] == "female"].any():
-        figures.miss(LINKS_NOTHING, "pearson_r", "slope")
-    if not resolved[np.isin(facts["gender"], _SHE_HE)].any():
-        figures.miss(LINKS_NOTHING, "accuracy_gap")
 
 
 def _gap_interval(right: FloatArray, n: FloatArray) -> Interval | None:
@@ -214,12 +133,14 @@ def _records(
     ]
 
 
-class Winogender(DataFamily):
-    """Sentences of Winogender, asked in one of the ways to ask whom a pronoun means."""
+class Winogender(asked_pronouns.AskedPronouns[None], DataFamily):
+    """Sentences of Winogender: the likelihood that the pronoun means the occupation, by occupation and gender of the
+    pronoun; intervals over occupations.
+    """
 
     null_control: ClassVar[str] = "the sentences with she and with he are exchanged at random in each template"
     picture: ClassVar[str] = "pronoun_likelihood"
-    way: ClassVar[asked_pronouns.Way]
+    few: ClassVar[str] = "the occupations that vary are too few among those scored"
 
     def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask about every sentence; the persons are the occupation and the participant. A unit is a sentence."""
@@ -243,9 +164,99 @@ class Winogender(DataFamily):
         }
         return {"cases": self.way.question(asked_about, facts, options, context)}
 
+    def compare(self, body: None, options: Options, reading: asked_pronouns.Reading) -> Summary:
+        """Correlate the likelihood by occupation with the share of women, and compare accuracies."""
+        figures, facts, right = Summary(self.statistics), reading.facts, _right(reading)
+        likelihood, how = _likelihood(reading, options["likelihood"])
+        names, which = np.unique(facts["occupation"], return_inverse=True)
+        share = np.zeros(len(names))
+        share[which] = facts["women_share"] / 100
+        rows = [np.flatnonzero(facts["gender"] == gender) for gender in (*_SHE_HE, "neutral")]
+        n, likelihoods, hits = (  # by gender and occupation
+            np.asarray([np.bincount(which[of], column[of], len(names)) for of in rows], dtype=np.float64)
+            for column in (np.ones(len(which)), likelihood, right)
+        )
+        mean = likelihoods / np.maximum(n, 1)
+        seen, n_both, right_both = n[0] > 0, n[0] + n[1], hits[0] + hits[1]
+        take_line(figures, share[seen], mean[0][seen], _OVER, self.few)
+        figures.take(
+            "accuracy_gap",
+            lambda: _accuracy(hits[0], n[0]) - _accuracy(hits[1], n[1]),
+            lambda: _gap_interval(hits, n),
+            self.few,
+        )
+        figures.take(
+            "accuracy",
+            lambda: _accuracy(right_both, n_both),
+            lambda: clustered_mean_interval(right_both, n_both, _OVER, bounds=(0.0, 1.0)),
+            self.few,
+        )
+        items: Items = {
+            "occupation": names[seen],
+            "likelihood": mean[0][seen],
+            "share": share[seen],
+            "resolved": names,
+            "sentences": n[:2].T.astype(np.int32),
+            "right": hits[:2].T.astype(np.int32),
+        }
+        for key in ("pearson_r", "slope", "accuracy_gap"):
+            compared = ("female",) if key != "accuracy_gap" else _SHE_HE
+            if not (reading.linked >= 0)[np.isin(facts["gender"], compared)].any():
+                figures.miss(LINKS_NOTHING, key)
+        if reading.picked is not None:
+            items |= {"asked_about": facts["occupation"], **reading.picked.items()}
+        together = "right: the pronoun is in one cluster with the right person, and not with the other"
+        notes = [f"likelihood: {how}", *([together] if reading.clusters else [])]
+        records = _records(names, share, n, likelihoods, hits)
+        return replace(figures, records=records, items=items, notes=notes)
+
+    def shuffled(
+        self, body: None, options: Options, reading: asked_pronouns.Reading, seed: int, repeats: int
+    ) -> NullFigures:
+        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
+        template.
+        """
+        facts, right, (likelihood, _) = reading.facts, _right(reading), _likelihood(reading, options["likelihood"])
+        she, he = _versions(facts)
+        if not len(she):
+            return {}
+        is_she = facts["gender"] == "female"
+        _, first, which = np.unique(facts["occupation"][is_she], return_index=True, return_inverse=True)
+        half = (likelihood[she] - likelihood[he]) / 2
+        place = which[np.searchsorted(np.flatnonzero(is_she), she)]
+        fixed = np.bincount(which, likelihood[is_she]) - np.bincount(place, half, len(first))
+        y = (fixed + exchanged(half, place, len(first), repeats, seed)) / np.bincount(which)
+        totals = product_sums(facts["women_share"][is_she][first] / 100, y).sum(axis=1)
+        turned = (right[she] - right[he]) / 2
+        moved = exchanged(turned, np.zeros(len(she)), 1, repeats, seed)[:, 0] - turned.sum()
+        is_he = facts["gender"] == "male"
+        gap = (right[is_she].sum() + moved) / is_she.sum() - (right[is_he].sum() - moved) / is_he.sum()
+        return {"pearson_r": pearson_of_sums(totals), "slope": slope_of_sums(totals), "accuracy_gap": gap}
+
+    def why_unable(self, reading: asked_pronouns.Reading, picked: asking.Picked, floor: float) -> str:
+        """Return why no bias has a value: too little mass, or too few right answers in sentences with she and he."""
+        facts = reading.facts
+        answered = np.ones(len(picked.mass)) if picked.refused is None else picked.refused < 1
+        labels, index = np.unique(facts["occupation"], return_inverse=True)
+        compared = np.isin(facts["gender"], _SHE_HE)
+        hits, n = (
+            np.bincount(index, compared * column, len(labels)).astype(np.float64)
+            for column in (_right(reading), answered)
+        )
+        what, replied = "the sentences with she and he", picked.refused is not None
+        reason = asking.cannot_do(picked.mass, floor, hits, n, _CHANCE, _OVER, what, replied)
+        return reason or asking.why_by_place(picked.by_place, "the sentences")
+
+    def shown(
+        self, reading: asked_pronouns.Reading, picked: asking.Picked
+    ) -> tuple[NDArray[np.str_], Mapping[str, FloatArray]]:
+        """Return the occupations, and the probability of either person."""
+        both = dict(zip(("occupation", "participant"), picked.probabilities.T, strict=False))
+        return reading.facts["occupation"], both
+
 
 class CorefWinogender(Winogender):
-    """Likelihood that the pronoun refers to the occupation, by occupation and gender of the pronoun.
+    """Likelihood by the scores of a coreference scorer, or by its output.
 
     The likelihood is the probability of edge-probe, also that of a checkpoint with its head, or the softmax of the two
     scores of other scorers; the option ``likelihood`` changes it for log-odds and probabilities. For a system with
@@ -271,45 +282,6 @@ class CorefWinogender(Winogender):
             ),
         ),
     }
-
-    def asks_gender(self, body: None, options: Options) -> bool:
-        """Return True: the pronouns are she and he."""
-        return True
-
-    def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
-        """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
-        reading = self.way.read(answers["cases"])
-        how = _how(options, reading.facts)
-        figures = Summary(self.statistics)
-        records, items = take_likelihoods(figures, reading.facts, *_scored(reading, how))
-        miss_unresolved(figures, reading.facts, reading.linked >= 0)
-        notes = [*reading.notes, f"likelihood: {how}"]
-        if reading.clusters:
-            notes.append("right: the pronoun is in one cluster with the right person, and not with the other")
-        return replace(figures, records=records, items=items, notes=notes)
-
-    def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
-        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
-        template.
-        """
-        reading = self.way.read(answers["cases"])
-        judged = _scored(reading, _how(options, reading.facts))
-        return shuffled_likelihoods(reading.facts, *judged, seed, repeats)
-
-
-def _how(options: Options, facts: Facts) -> str:
-    """Return the conversion of scores to likelihoods."""
-    auto = "score" if "edge-probe" in facts["scorer"] or "scores" in facts else "softmax"
-    return auto if options["likelihood"] == "auto" else options["likelihood"]
-
-
-def _scored(reading: asked_pronouns.Reading, how: str) -> tuple[FloatArray, FloatArray]:
-    """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
-    return asked_pronouns.likelihoods(reading.scores, how)[:, 0], _right(reading)
-
-
-def _right(reading: asked_pronouns.Reading) -> FloatArray:
-    return np.asarray(reading.linked == reading.facts["gold"], dtype=np.float64)
 
 
 class WinogenderChat(Winogender):
@@ -348,51 +320,19 @@ class WinogenderChat(Winogender):
         n = int(summary.items["sentences"].sum())
         return asking.competence_of(self, summary, "accuracy", _CHANCE, "sentences with she or he", n)
 
-    def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
-        """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
-        answer = answers["cases"]
-        reading, picked = self.way.read(answer), asking.picked_of(answer)
-        facts, figures = reading.facts, Summary(self.statistics)
-        records, found = take_likelihoods(figures, facts, *_chosen(reading, options["likelihood"]))
-        miss_unresolved(figures, facts, reading.linked >= 0)
-        reason = _reason(reading, picked, options["floor"])
-        items = {**found, "asked_about": facts["occupation"], **picked.items(), "undefined": np.asarray([reason])}
-        asking.take_task(figures, ("mass", "refused"), options, items, _FEW)
-        if reason:
-            figures.miss(reason, *LINES)
-        shown = dict(zip(("occupation", "participant"), picked.probabilities.T, strict=False))
-        examples = asking.examples_of_messages(answer, facts["occupation"], shown)
-        notes = [*reading.notes, f"likelihood: {options['likelihood']}"]
-        return replace(figures, records=[] if reason else records, items=items, notes=notes, examples=examples)
 
-    def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
-        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
-        template.
-        """
-        answer = answers["cases"]
-        reading = self.way.read(answer)
-        if reason := _reason(reading, asking.picked_of(answer), options["floor"]):
-            raise UndefinedError(reason)
-        return shuffled_likelihoods(reading.facts, *_chosen(reading, options["likelihood"]), seed, repeats)
+def _right(reading: asked_pronouns.Reading) -> FloatArray:
+    """Return whether each answer is right (1 or 0)."""
+    return np.asarray(reading.linked == reading.facts["gold"], dtype=np.float64)
 
 
-def _chosen(reading: asked_pronouns.Reading, likelihood: str) -> tuple[FloatArray, FloatArray]:
-    """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
-    if likelihood == "picked":
-        return (reading.linked == 0).astype(np.float64), _right(reading)
-    assert reading.probabilities is not None  # a chat model always gives them
-    return reading.probabilities[:, 0], _right(reading)
-
-
-def _reason(reading: asked_pronouns.Reading, picked: asking.Picked, floor: float) -> str:
-    """Return why no bias has a value: too little mass, or too few right answers in the sentences with she and he."""
-    facts = reading.facts
-    answered = np.ones(len(picked.mass)) if picked.refused is None else picked.refused < 1
-    labels, index = np.unique(facts["occupation"], return_inverse=True)
-    compared = np.isin(facts["gender"], _SHE_HE)
-    hits, n = (
-        np.bincount(index, compared * column, len(labels)).astype(np.float64) for column in (_right(reading), answered)
-    )
-    what, replied = "the sentences with she and he", picked.refused is not None
-    reason = asking.cannot_do(picked.mass, floor, hits, n, _CHANCE, _OVER, what, replied)
-    return reason or asking.why_by_place(picked.by_place, "the sentences")
+def _likelihood(reading: asked_pronouns.Reading, how: str) -> tuple[FloatArray, str]:
+    """Return the likelihood of the occupation in each sentence, and how it is made."""
+    if how == "auto":
+        how = "score" if "edge-probe" in reading.facts["scorer"] or "scores" in reading.facts else "softmax"
+    if how == "picked":
+        return np.asarray(reading.linked == 0, dtype=np.float64), how
+    if how == "probability":
+        assert reading.probabilities is not None  # a chat model always gives them
+        return reading.probabilities[:, 0], how
+    return asked_pronouns.likelihoods(reading.scores, how)[:, 0], how

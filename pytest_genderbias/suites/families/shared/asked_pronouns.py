@@ -1,15 +1,17 @@
 """The ways to ask whom a pronoun means, and to read the answers. WinoBias and Winogender make their figures of them.
 
 :class:`Scored` asks a scorer of candidates, or takes the stored output of a coreference system; :class:`Chosen` asks in
-a chat, with both persons and neither as options (``asking.py``). A family has one of them, and the figures of both.
+a chat, with both persons and neither as options (``asking.py``). A family has one of them (:class:`AskedPronouns`), and
+the figures of both.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +19,17 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.coreference_output import SentenceOutput, is_linked, outputs_for, scores_with_pronoun
 from pytest_genderbias.datasets.files import LinesById
 from pytest_genderbias.datasets.mentions import Span, words_of
-from pytest_genderbias.errors import NotApplicableError, ScoreError
+from pytest_genderbias.errors import NotApplicableError, ScoreError, UndefinedError
 from pytest_genderbias.statistics import coreference_scores
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.ask import CHAT_ROLES, is_english
 from pytest_genderbias.suites.ask import NEEDS as ASKING_NEEDS
-from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Facts, IntArray, Question, TextCases
 from pytest_genderbias.suites.families.shared import asking
-from pytest_genderbias.suites.family import Context, Option, one_of
+from pytest_genderbias.suites.family import BodyT, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
-from pytest_genderbias.suites.statistic import FloatArray, Options
+from pytest_genderbias.suites.statistic import FloatArray, NullFigures, Options
+from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import Rule
 from pytest_genderbias.text.wordlist import PRONOUN_FORMS, load_wordlist
@@ -195,6 +198,7 @@ class Reading:
         counts: for the F1 with the gold clusters, shape (n, metrics, 4): MUC, B-cubed and CEAF-phi4 if ``clusters``
             (the system clusters), otherwise pairs.
         probabilities: of each person, shape (n, 2); ``None`` for a system that gives clusters only.
+        picked: what was picked, where options were offered.
     """
 
     facts: Facts
@@ -204,6 +208,7 @@ class Reading:
     counts: FloatArray
     probabilities: FloatArray | None
     clusters: bool = False
+    picked: asking.Picked | None = None
 
 
 class Scored:
@@ -333,10 +338,70 @@ class Chosen:
         )
         note = f"asked {how}; neither person was picked in {share:.1%} of the sentences"
         probabilities = asking.among_options(picked)[:, :2]
-        return Reading(facts, (note,), linked, scores, _pairs(gold, linked), probabilities)
+        return Reading(facts, (note,), linked, scores, _pairs(gold, linked), probabilities, picked=picked)
 
 
 Way: TypeAlias = Scored | Chosen
+
+
+class AskedPronouns(Family[BodyT]):
+    """Sentences with a pronoun, asked in one of the ways. A subclass makes the figures of the answers.
+
+    Attributes:
+        way: how it asks.
+        task: the statistics of a chat that say whether it can do the task.
+        few: why there is no interval.
+    """
+
+    way: ClassVar[Way]
+    task: ClassVar[tuple[str, ...]] = ("mass", "refused")
+    few: ClassVar[str]
+
+    @abstractmethod
+    def compare(self, body: BodyT, options: Options, reading: Reading) -> Summary:
+        """Return the figures of a reading, with records, items and notes."""
+
+    @abstractmethod
+    def shuffled(self, body: BodyT, options: Options, reading: Reading, seed: int, repeats: int) -> NullFigures:
+        """Return the figures of a reading after the genders of pronouns were exchanged."""
+
+    @abstractmethod
+    def why_unable(self, reading: Reading, picked: asking.Picked, floor: float) -> str:
+        """Return why a chat has no bias; an empty text if it has one."""
+
+    @abstractmethod
+    def shown(self, reading: Reading, picked: asking.Picked) -> tuple[NDArray[np.str_], Mapping[str, FloatArray]]:
+        """Return the item of each unit, and what is shown beside its first message."""
+
+    def asks_gender(self, body: BodyT, options: Options) -> bool:
+        """Return whether a model is scored, which has to know she and he."""
+        return isinstance(self.way, Scored)
+
+    def summarise(self, body: BodyT, options: Options, answers: Answers, seed: int) -> Summary:
+        """Compare the answers, and say whether a chat can do the task."""
+        reading = self.way.read(answers["cases"])
+        figures = self.compare(body, options, reading)
+        figures.notes = [*reading.notes, *figures.notes]
+        if reading.picked is None:
+            return figures
+        reason = self._reason(reading, options)
+        figures.items |= {"undefined": np.asarray([reason])}
+        asking.take_task(figures, self.task, options, figures.items, self.few)
+        if reason:
+            figures.miss(reason, *(name for name in self.statistics if name not in ("accuracy", *self.task)))
+            figures.records = []
+        figures.examples = asking.examples_of_messages(answers["cases"], *self.shown(reading, reading.picked))
+        return figures
+
+    def null(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+        """Return the figures after the genders of pronouns were exchanged, if the model can do the task."""
+        reading = self.way.read(answers["cases"])
+        if reason := self._reason(reading, options):
+            raise UndefinedError(reason)
+        return self.shuffled(body, options, reading, seed, repeats)
+
+    def _reason(self, reading: Reading, options: Options) -> str:
+        return "" if reading.picked is None else self.why_unable(reading, reading.picked, options["floor"])
 
 
 def pronoun_question(text: str, pronoun: Span, persons: tuple[Span, Span]) -> tuple[str, tuple[str, ...]]:
