@@ -220,16 +220,13 @@ class Summary:
         if self.intervals[key] is None:
             self.reasons[key] = reason
 
-    def take_mean(
-        self, key: str, options: Options, items: Arrays, no_interval: str, value: Callable[[], float] | None = None
-    ) -> None:
+    def take_mean(self, key: str, options: Options, items: Arrays, value: Callable[[], float] | None = None) -> None:
         """Compute a mean over units and its interval for other units from the statistic's own sums, as :meth:`take`.
 
         Args:
             key: the statistic.
             options: of the measurement.
             items: its arrays.
-            no_interval: the reason if there is no interval.
             value: computes the value; by default it is that of the sums.
         """
         statistic = self.statistics[key]
@@ -239,7 +236,7 @@ class Summary:
             totals, counts = np.asarray(sums().sums, dtype=np.float64).T
             return clustered_mean_interval(totals, counts, sums().over, bounds=statistic.scale.limits)
 
-        self.take(key, value or (lambda: sums().total), interval, no_interval)
+        self.take(key, value or (lambda: sums().total), interval)
 
     def miss(self, reason: str, *keys: str) -> None:
         """Record the reason why statistics (all by default) have no value."""

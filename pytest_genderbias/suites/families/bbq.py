@@ -31,7 +31,6 @@ from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
 
 _OVER = "templates"
 _QUESTIONS = "questions"
-_FEW = "too few templates, or too few that differ, for an interval"
 _CHANCE = 1 / 3
 _CHANCE_OF_PERSONS = 1 / 2  #: of guessing between the two persons
 
@@ -172,10 +171,10 @@ class Bbq(Family[Path | None]):
         figures = Summary(self.statistics)
         gap = partial(self.statistics["accuracy_gap"].item_sums, options, items)
         figures.take(
-            "accuracy_gap", lambda: gap().total, lambda: rate_difference_interval(*_gap_table(items)[1:], _OVER), _FEW
+            "accuracy_gap", lambda: gap().total, lambda: rate_difference_interval(*_gap_table(items)[1:], _OVER)
         )
         means = [name for name in self.statistics if name != "accuracy_gap"]
-        asking.take_task(figures, means, options, items, _FEW)
+        asking.take_task(figures, means, options, items)
         lost = int((items["answered"] == 0).sum())
         left_out, made = int(facts["left_out"][0]), bool(facts["made"][0])
         said = {

@@ -23,7 +23,6 @@ from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap, Text, take
 
 _OVER = "attributes"
-_FEW = "too few attributes, or too few that differ, for an interval"
 _BY_UNIT = ("attribute", "first", "of_first", "counted_first", "counted")  #: items with an entry a unit
 _CHANCE = 0.5
 _ORDERS = 2
@@ -175,9 +174,8 @@ class ChatIat(Family[ChatIatBody]):
             "association_score",
             lambda: _score(items),
             lambda: multiple_choice.rate_difference_interval(*_score_table(items)[1:], _OVER),
-            _FEW,
         )
-        asking.take_task(figures, ("mass", "accuracy", "refused"), options, items, _FEW)
+        asking.take_task(figures, ("mass", "accuracy", "refused"), options, items)
         scores = {"P(first)": np.asarray(items["first"], dtype=np.float64)}
         examples = asking.examples_of_messages(answers["attributes"], items["attribute"], scores)
         return replace(

@@ -41,7 +41,6 @@ from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
 
 _OVER = "scenarios"
-_FEW = "too few scenarios, or too few that differ, for an interval"
 _PERSON, _RIGHT = "person", ("yes", "no")
 _PAIRS = "pairs of controls"
 _ORDERS = 2  #: of yes and no
@@ -239,7 +238,7 @@ class Decisions(Family[DecisionsBody]):
         items = _items(answers, options["floor"], groups)
         figures = Summary(self.statistics)
         self._compare(figures, items)
-        asking.take_task(figures, _TASK, options, items, _FEW)
+        asking.take_task(figures, _TASK, options, items)
         answer = answers["scenarios"]
         examples = examples_of(
             items["scenario"].tolist(),
@@ -266,9 +265,9 @@ class Decisions(Family[DecisionsBody]):
     def _compare(self, figures: Summary, items: Arrays) -> None:
         """Add the figures that compare the groups."""
         for name in _DIFFERENCES:
-            figures.take_mean(name, {}, items, _FEW, partial(_mean_difference, items, name))
+            figures.take_mean(name, {}, items, partial(_mean_difference, items, name))
         ratio = partial(_decided_in, items, "yes_first", "yes_reference")
-        figures.take_mean("impact_ratio", {}, items, _FEW, lambda: decision_differences.yes_ratio(*ratio()[1]))
+        figures.take_mean("impact_ratio", {}, items, lambda: decision_differences.yes_ratio(*ratio()[1]))
 
     def _records(self, items: Arrays, groups: tuple[str, ...]) -> list[Record]:
         return _records(items, groups)

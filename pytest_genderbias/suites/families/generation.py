@@ -45,7 +45,6 @@ from pytest_genderbias.text.unspaced import check_of, refuse_uncut_replies
 from pytest_genderbias.text.wordlist import FORMS, WordEntry
 
 _OVER = "prompts and their texts"
-_FEW = "too few prompts, or too few that differ, for an interval"
 _POSITIVE, _NEGATIVE = "positive", "negative"
 _FIGURES = ("sentiment", "length", "refusal", "topic")  #: of the texts after a prompt
 _SIDES = ("first", "second")
@@ -302,12 +301,11 @@ class Generation(Family[GenerationBody]):
         items = _items(body, answer)
         figures = Summary(self.statistics)
         for name in _FIGURES:
-            figures.take_mean(f"{name}_difference", options, items, _FEW)
+            figures.take_mean(f"{name}_difference", options, items)
         figures.take(
             "same_gender_difference",
             lambda: decision_differences.pooled_share_difference(*_gender_counts(items)),
             lambda: rate_difference_interval(*_gender_counts(items), _OVER),
-            _FEW,
         )
         shown = {
             f"sentiment {group}": items[f"sentiment_{side}"] for group, side in zip(body.groups, _SIDES, strict=True)
@@ -583,7 +581,6 @@ class FormsOfAnyone(Generation):
             "form_share",
             lambda: float(_share_sums(options, items).total),
             lambda: share_interval(items["second"], items["forms"], _OVER),
-            _FEW,
         )
         records = records_by(
             items,

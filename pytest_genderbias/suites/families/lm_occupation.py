@@ -172,7 +172,6 @@ class LmOccupationOfGroups(LmOccupation):
             "occupation_rms",
             lambda: occupations.squared_sums(options, items).total,
             lambda: group_deviations.root_of_mean_interval(items["squares"], _OVER),
-            _GROUPS.few,
         )
         _GROUPS.take(figures, items)
         records = _GROUPS.records(items, body.groups, slices=("occupation",))

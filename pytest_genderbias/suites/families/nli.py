@@ -308,7 +308,6 @@ class Nli(Family[NliBody]):
         mean = np.divide(item["net_neutral"], item["n"], out=np.zeros(len(seen)), where=seen)
         cluster = _sums_by(premise, sizes[0], of_pair)
         over = f"words for {body.subjects[0]}"
-        few = f"the {over} that vary are too few among those scored"
         of_word_pairs = options["unit"] == "word_pair"
         values = {"net_neutral": net_neutral(p), "fraction_neutral": fraction_neutral(p)}
         values |= {key: threshold(mean[seen] if of_word_pairs else p[:, NEUTRAL], tau) for key, tau in _TAUS.items()}
@@ -318,7 +317,7 @@ class Nli(Family[NliBody]):
                 sums = (seen & (mean > _TAUS[key])).reshape(sizes).sum(axis=1)
                 n = seen.reshape(sizes).sum(axis=1)
             interval = partial(clustered_mean_interval, sums, n, over, bounds=(0.0, 1.0))
-            figures.take(key, partial(float, value), interval, few)
+            figures.take(key, partial(float, value), interval)
         accuracy = _take_accuracy(figures, answers)
         records = _slices(body, options, space, columns, p, of_pair) + _extremes(options["top"], space, scores, p)
         labels = [word.label for name in body.subjects for word in space.words[name]]
@@ -396,8 +395,7 @@ def _take_accuracy(figures: Summary, answers: Answers) -> Items:
         numbers, values = answers["accuracy"].scored_cases()
         hits = values.argmax(axis=1) == answers["accuracy"].cases.facts["gold"][numbers]
         interval = partial(clustered_mean_interval, hits, np.ones(len(hits)), "sentence pairs", bounds=(0.0, 1.0))
-        few = "too few pairs, or too few that differ, for an interval"
-        figures.take("accuracy", lambda: float(hits.mean()), interval, few)
+        figures.take("accuracy", lambda: float(hits.mean()), interval)
         labels, block = blocks_of(len(hits), "pairs")
         right, n = (np.bincount(block, of).astype(np.float64) for of in (hits, np.ones(len(hits))))
     else:

@@ -40,7 +40,6 @@ _SCORED: Mapping[str, str] = {
     "words": "ln P of the words that both sentences share (longest matching blocks of words)",
     "all": "ln P of all tokens",
 }
-_FEW = "the {} that vary are too few among those scored"
 
 
 def _unit_choices(options: Options, answer: Answer) -> FloatArray | None:
@@ -170,9 +169,8 @@ class PairsPll(DataFamily):
             "stereotypical": judged.astype(np.int8),
             "over": np.asarray([over]),
         }
-        few = _FEW.format(over)
-        figures.take_mean("stereotype_share", options, items, few, lambda: stereotype_share(d))
-        figures.take_mean("mean_difference", options, items, few, lambda: mean_difference(d))
+        figures.take_mean("stereotype_share", options, items, lambda: stereotype_share(d))
+        figures.take_mean("mean_difference", options, items, lambda: mean_difference(d))
         scored = str(np.asarray(cases.facts["scored"])[0])
         equal = facts["pair"][judged][np.abs(d) < TIE].tolist()
         unequal = int((tokens[comparable, 0] != tokens[comparable, 1]).sum()) if scored != "all" else 0

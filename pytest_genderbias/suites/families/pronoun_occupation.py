@@ -42,7 +42,6 @@ from pytest_genderbias.text.wordlist import PRONOUN_FORMS
 OCCUPATION, PRONOUN = "occupation", "pronoun"
 _SLOTS = ", ".join(f"{{{form}}}" for form in PRONOUN_FORMS)
 _CAUSAL = "causal-lm"
-_FEW = "too few occupations, or all on a line"
 _OVER = "occupations"
 
 
@@ -168,9 +167,8 @@ class PronounOccupation(Family[PronounOccupationBody]):
             "mean_difference",
             lambda: group_deviations.group_contrast(ratio, first),
             lambda: slope_interval(first, ratio, _OVER),
-            _FEW,
         )
-        occupations.take_line(figures, share, ratio, _OVER, _FEW)
+        occupations.take_line(figures, share, ratio, _OVER)
         return replace(
             figures,
             records=occupations.records_of_groups(

@@ -34,7 +34,6 @@ from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedMap, one_of, take
 
 _OVER = "items"
-_FEW = "too few items, or too few that differ, for an interval"
 _TAIL = 0.025
 _NEEDED = ("id", "group", "value")
 _COLUMNS = (*_NEEDED, "class", "cluster", "template", "restart")
@@ -227,7 +226,6 @@ class ResultsOfOthers(Family[ResultsBody]):
             body.statistic,
             lambda: _value(kind, items, values.restarts),
             lambda: kind.interval(kind.statistic.item_sums({}, items), kind.statistic.scale.limits),
-            _FEW,
         )
         there = [column.tolist() for column in (values.ids, values.group, values.classes, values.clusters)]
         digest = hashlib.sha256(repr(there).encode()).hexdigest()[:16]  # of the items, whatever their values

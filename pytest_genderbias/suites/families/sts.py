@@ -38,7 +38,6 @@ from pytest_genderbias.text.schema import LocatedMap
 from pytest_genderbias.text.template import Piece, Word, parse_template
 
 PERSON, PROFESSION = "person", "profession"
-_FEW = "too few {}, or all on a line"
 _LINE = (PROFESSION, "difference", "professions")  #: units, values, and what units are
 
 #: Templates with one slot, the gendered word of each group, and professions with their share of women.
@@ -148,12 +147,11 @@ class Sts(Family[StsBody]):
         by_group = np.stack([np.bincount(profession, scores.values[:, g, 0], len(seen)) / n for g in (0, 1)], axis=1)
         bias = by_group[:, 0] - by_group[:, 1]
         figures = Summary(self.statistics)
-        occupations.take_line(figures, share, bias, "professions", _FEW.format("professions"))
+        occupations.take_line(figures, share, bias, "professions")
         figures.take(
             "mean_absolute_difference",
             lambda: float(np.abs(bias).mean()),
             lambda: clustered_mean_interval(np.abs(bias), np.ones(len(bias)), "professions", bounds=(0.0, np.inf)),
-            "the professions that vary are too few among those scored",
         )
         _take_accuracy(figures, answers.get("accuracy"))
         labels = [space.words[PROFESSION][i].label for i in seen]
@@ -275,7 +273,7 @@ def _take_accuracy(figures: Summary, answer: Answer | None) -> None:
         "accuracy",
         lambda: correlation.pearson(gold, similarity),
         lambda: correlation.pearson_interval(gold, similarity, "sentence pairs"),
-        _FEW.format("sentence pairs"),
+        "too few sentence pairs, or all on a line",
     )
 
 

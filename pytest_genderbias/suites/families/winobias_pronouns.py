@@ -328,8 +328,7 @@ def _take_gaps(
     figures.take(total, lambda: group_gaps.absolute_gap_sum(gaps), no_interval=_PAIRED)
     if shares:
         x, y = group_gaps.beside_shares(gaps, shares)
-        few = "the professions that have a share and vary are too few among those scored"
-        figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), few)
+        figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"))
     else:
         figures.miss(_NO_SHARES, r)
     hits, trials = group_gaps.hits_and_trials_of(by_pair, _RATES[key])
@@ -395,7 +394,6 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
     picture: ClassVar[str] = "class_gaps"
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
     task: ClassVar[tuple[str, ...]] = ("accuracy", "mass", "refused")
-    few: ClassVar[str] = "too few pairs of sentences, or too few that differ, for an interval"
 
     def read(self, data: LocatedMap) -> WinobiasBody:
         """Read the list of professions."""
@@ -475,7 +473,6 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
                 "accuracy",
                 lambda: float(coreference_scores.conll_f1(counts)),
                 lambda: coreference_scores.f1_interval(pro + anti, PAIRS),
-                self.few,
             )
         records = [*_of_types(facts["type"], pro, anti, reading), *_of_professions(names, gaps, shares)]
         left = int((~np.isin(facts["gender"], _GENDERS)).sum())

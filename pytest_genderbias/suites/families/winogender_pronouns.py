@@ -140,7 +140,6 @@ class Winogender(asked_pronouns.AskedPronouns[None], DataFamily):
 
     null_control: ClassVar[str] = "the sentences with she and with he are exchanged at random in each template"
     picture: ClassVar[str] = "pronoun_likelihood"
-    few: ClassVar[str] = "the occupations that vary are too few among those scored"
 
     def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask about every sentence; the persons are the occupation and the participant. A unit is a sentence."""
@@ -178,18 +177,14 @@ class Winogender(asked_pronouns.AskedPronouns[None], DataFamily):
         )
         mean = likelihoods / np.maximum(n, 1)
         seen, n_both, right_both = n[0] > 0, n[0] + n[1], hits[0] + hits[1]
-        take_line(figures, share[seen], mean[0][seen], _OVER, self.few)
+        take_line(figures, share[seen], mean[0][seen], _OVER)
         figures.take(
-            "accuracy_gap",
-            lambda: _accuracy(hits[0], n[0]) - _accuracy(hits[1], n[1]),
-            lambda: _gap_interval(hits, n),
-            self.few,
+            "accuracy_gap", lambda: _accuracy(hits[0], n[0]) - _accuracy(hits[1], n[1]), lambda: _gap_interval(hits, n)
         )
         figures.take(
             "accuracy",
             lambda: _accuracy(right_both, n_both),
             lambda: clustered_mean_interval(right_both, n_both, _OVER, bounds=(0.0, 1.0)),
-            self.few,
         )
         items: Items = {
             "occupation": names[seen],

@@ -350,12 +350,10 @@ class AskedPronouns(Family[BodyT]):
     Attributes:
         way: how it asks.
         task: the statistics of a chat that say whether it can do the task.
-        few: why there is no interval.
     """
 
     way: ClassVar[Way]
     task: ClassVar[tuple[str, ...]] = ("mass", "refused")
-    few: ClassVar[str]
 
     @abstractmethod
     def compare(self, body: BodyT, options: Options, reading: Reading) -> Summary:
@@ -386,7 +384,7 @@ class AskedPronouns(Family[BodyT]):
             return figures
         reason = self._reason(reading, options)
         figures.items |= {"undefined": np.asarray([reason])}
-        asking.take_task(figures, self.task, options, figures.items, self.few)
+        asking.take_task(figures, self.task, options, figures.items)
         if reason:
             figures.miss(reason, *(name for name in self.statistics if name not in ("accuracy", *self.task)))
             figures.records = []

@@ -429,7 +429,7 @@ CONTROL_ACCURACY = FamilyStatistic(
 )
 
 
-def take_task(figures: Summary, names: Sequence[str], options: Options, items: Arrays, few: str) -> None:
+def take_task(figures: Summary, names: Sequence[str], options: Options, items: Arrays) -> None:
     """Add figures that are means over clusters, such as mass and accuracy; the accuracy is a share.
 
     Args:
@@ -437,14 +437,13 @@ def take_task(figures: Summary, names: Sequence[str], options: Options, items: A
         names: of the statistics.
         options: of the measurement.
         items: its arrays.
-        few: the reason where there is no interval.
     """
     for name in names:
         if name != "accuracy":
-            figures.take_mean(name, options, items, few)
+            figures.take_mean(name, options, items)
     if "accuracy" in names:
         sums = partial(figures.statistics["accuracy"].item_sums, options, items)
-        figures.take("accuracy", lambda: sums().total, lambda: accuracy_interval(sums()), few)
+        figures.take("accuracy", lambda: sums().total, lambda: accuracy_interval(sums()))
 
 
 def competence_of(

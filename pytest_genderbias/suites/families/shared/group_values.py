@@ -60,11 +60,6 @@ class GroupValues:
         """The name of the main value."""
         return next(iter(self.values))
 
-    @property
-    def few(self) -> str:
-        """Why there is no interval."""
-        return f"too few {self.over}, or too few that differ, for an interval"
-
     def items(self, name: str, values: FloatArray) -> Items:
         """Return the item arrays of a value, from its values by unit and group, shape (n, K)."""
         return {f"{name}_{place}": column for place, column in enumerate(values.T)}
@@ -118,7 +113,6 @@ class GroupValues:
                 value.statistic,
                 lambda values=values: group_deviations.group_rms(values()[1]),  # type: ignore[misc]
                 lambda values=values: group_deviations.group_rms_interval(values()[1], self.over),  # type: ignore[misc]
-                self.few,
             )
 
     def sums_of(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
@@ -150,7 +144,6 @@ class GroupValues:
             statistic,
             lambda: float(self.difference_sums({}, items, name).total),
             lambda: group_deviations.compared(self.of(items, name)[1], [(0, 1)], self.over, bounds)[0][1],
-            self.few,
         )
 
     def exchanged(self, items: Arrays, repeats: int, seed: int) -> NullFigures:

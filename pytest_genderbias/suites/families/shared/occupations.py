@@ -20,8 +20,6 @@ from pytest_genderbias.suites.cases import Answer, Items, take_arrays
 from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Examples, Record, Summary, examples_of, rows_of, text_of_versions
 
-_FEW = "the occupations that vary are too few among those scored"
-
 
 def occupation_sums(options: Options, arrays: Arrays, absolute: bool) -> ItemSums:
     """Return the sums of AOB (``absolute``) or signed AOB, by occupation and, unless only the bias was stored, by
@@ -92,11 +90,8 @@ def bias_summary(
         "aggregate_bias",
         lambda: aggregate_bias(bias),
         lambda: clustered_mean_interval(np.abs(bias), ones, "occupations", bounds=(0.0, np.inf)),
-        _FEW,
     )
-    figures.take(
-        "signed_bias", lambda: signed_bias(bias), lambda: clustered_mean_interval(bias, ones, "occupations"), _FEW
-    )
+    figures.take("signed_bias", lambda: signed_bias(bias), lambda: clustered_mean_interval(bias, ones, "occupations"))
     items: Items = {"occupation": np.asarray(labels), "bias": bias}
     by_template = {"template": np.asarray(templates), "template_difference": scores[:, :, 0] - scores[:, :, 1]}
     records = records_of_groups({"occupation": labels, "bias": bias}, groups, means)
@@ -193,7 +188,8 @@ def line_statistics(
     }
 
 
-def take_line(figures: Summary, share: FloatArray, values: FloatArray, over: str, few: str) -> None:
+def take_line(figures: Summary, share: FloatArray, values: FloatArray, over: str) -> None:
     """Add r and slope of values against the share of women, each of shape (n,), with intervals over units."""
+    few = f"too few {over}, or all on a line"
     figures.take("pearson_r", lambda: pearson(share, values), lambda: pearson_interval(share, values, over), few)
     figures.take("slope", lambda: slope(share, values), lambda: slope_interval(share, values, over), few)
