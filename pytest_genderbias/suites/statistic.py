@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import GateError, UndefinedError
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.text.schema import one_of
@@ -125,6 +126,12 @@ UnitScores: TypeAlias = Callable[[Options, Answer], "FloatArray | None"]
 Drawn: TypeAlias = Callable[[Options, str], str]
 
 
+def mean_interval(sums: ItemSums, limits: tuple[float, float]) -> Interval | None:
+    """Return the interval of a mean over units."""
+    totals, counts = np.asarray(sums.sums, dtype=np.float64).T
+    return clustered_mean_interval(totals, counts, sums.over, bounds=limits)
+
+
 @dataclass(frozen=True)
 class FamilyStatistic:
     """A statistic of a family: its plain part, and the functions that compute its sums and unit scores.
@@ -144,6 +151,7 @@ class FamilyStatistic:
         limits_of: function from the body of a suite to its limits, where these depend on the words of the suite.
         crossed: whether its sums are by unit and template, and not by unit alone. Its interval comes from the sums
             (``measurement/carry_out.py``), and not by the family.
+        interval: function that makes the interval of the sums, where :meth:`Summary.take_sums` takes them.
     """
 
     scale: Scale
@@ -160,6 +168,7 @@ class FamilyStatistic:
     limits_of: Callable[[Any], tuple[float, float]] | None = None
     crossed: bool = False
     root: bool = False
+    interval: Callable[[ItemSums, tuple[float, float]], Interval | None] = mean_interval
 
     @property
     def is_size(self) -> bool:

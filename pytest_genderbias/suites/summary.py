@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
 
@@ -220,26 +221,31 @@ class Summary:
         if self.intervals[key] is None:
             self.reasons[key] = reason
 
-    def take_mean(self, key: str, options: Options, items: Arrays, value: Callable[[], float] | None = None) -> None:
-        """Compute a mean over units and its interval for other units from the statistic's own sums, as :meth:`take`.
+    def take_sums(self, options: Options, items: Arrays, *names: str, value: Callable[[], float] | None = None) -> None:
+        """Compute statistics and their intervals for other units from their own sums, as :meth:`take`.
 
         Args:
-            key: the statistic.
             options: of the measurement.
             items: its arrays.
+            *names: of the statistics.
             value: computes the value; by default it is that of the sums.
         """
-        statistic = self.statistics[key]
-        sums = partial(statistic.item_sums, options, items)
-
-        def interval() -> Interval | None:
-            totals, counts = np.asarray(sums().sums, dtype=np.float64).T
-            return clustered_mean_interval(totals, counts, sums().over, bounds=statistic.scale.limits)
-
-        self.take(key, value or (lambda: sums().total), interval)
+        for name in names:
+            sums = partial(self.statistics[name].item_sums, options, items)
+            self.take(name, value or partial(_total, sums), partial(_interval, self.statistics[name], sums))
 
     def miss(self, reason: str, *keys: str) -> None:
         """Record the reason why statistics (all by default) have no value."""
         for key in keys or self.values:
             self.values[key] = self.intervals[key] = None
             self.reasons[key] = reason
+
+
+def _total(sums: Callable[[], ItemSums]) -> float:
+    return sums().total
+
+
+def _interval(statistic: FamilyStatistic, sums: Callable[[], ItemSums]) -> Interval:
+    if (found := statistic.interval(sums(), statistic.scale.limits)) is None:
+        raise UndefinedError(f"too few {sums().over}, or too few that differ, for an interval")
+    return found

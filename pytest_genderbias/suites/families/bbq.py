@@ -16,7 +16,7 @@ from pytest_genderbias.datasets.bbq_questions import BbqSet, make_bbq_gender, re
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError, bbq_categories
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
+from pytest_genderbias.statistics.multiple_choice import leanings
 from pytest_genderbias.statistics.preference import flipped_means
 from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
@@ -118,6 +118,7 @@ class Bbq(Family[Path | None]):
             SIGNED_SHARE,
             "accuracy where the right answer fits the stereotype minus accuracy where it does not",
             _gap_sums,
+            interval=asking.rate_gap_interval,
         ),
         "accuracy_ambiguous": FamilyStatistic(
             SHARE, "share of ambiguous contexts where unknown is picked", partial(_accuracy_sums, ambiguous=True)
@@ -169,12 +170,7 @@ class Bbq(Family[Path | None]):
         facts = asking.question_facts(answer)
         items = _items(facts, answer, options["floor"])
         figures = Summary(self.statistics)
-        gap = partial(self.statistics["accuracy_gap"].item_sums, options, items)
-        figures.take(
-            "accuracy_gap", lambda: gap().total, lambda: rate_difference_interval(*_gap_table(items)[1:], _OVER)
-        )
-        means = [name for name in self.statistics if name != "accuracy_gap"]
-        asking.take_task(figures, means, options, items)
+        figures.take_sums(options, items, *self.statistics)
         lost = int((items["answered"] == 0).sum())
         left_out, made = int(facts["left_out"][0]), bool(facts["made"][0])
         said = {

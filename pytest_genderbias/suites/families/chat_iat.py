@@ -118,6 +118,7 @@ class ChatIat(Family[ChatIatBody]):
             "attributes that go to the group of their stereotype, from -1 to 1",
             _score_sums,
             draws=lambda options, role: "sampled answers" if options["by"] == "counts" else "",
+            interval=asking.rate_gap_interval,
         ),
         "mass": asking.mass_statistic("attribute", _OVER, "both words"),
         "accuracy": asking.CONTROL_ACCURACY,
@@ -170,12 +171,8 @@ class ChatIat(Family[ChatIatBody]):
         """Compute the score with its interval over attributes, and the accuracy on the controls."""
         items = _items(answers, options, seed)
         figures = Summary(self.statistics)
-        figures.take(
-            "association_score",
-            lambda: _score(items),
-            lambda: multiple_choice.rate_difference_interval(*_score_table(items)[1:], _OVER),
-        )
-        asking.take_task(figures, ("mass", "accuracy", "refused"), options, items)
+        figures.take_sums(options, items, "association_score", value=lambda: _score(items))
+        figures.take_sums(options, items, "mass", "accuracy", "refused")
         scores = {"P(first)": np.asarray(items["first"], dtype=np.float64)}
         examples = asking.examples_of_messages(answers["attributes"], items["attribute"], scores)
         return replace(

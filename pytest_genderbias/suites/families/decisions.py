@@ -238,7 +238,7 @@ class Decisions(Family[DecisionsBody]):
         items = _items(answers, options["floor"], groups)
         figures = Summary(self.statistics)
         self._compare(figures, items)
-        asking.take_task(figures, _TASK, options, items)
+        figures.take_sums(options, items, *_TASK)
         answer = answers["scenarios"]
         examples = examples_of(
             items["scenario"].tolist(),
@@ -265,9 +265,9 @@ class Decisions(Family[DecisionsBody]):
     def _compare(self, figures: Summary, items: Arrays) -> None:
         """Add the figures that compare the groups."""
         for name in _DIFFERENCES:
-            figures.take_mean(name, {}, items, partial(_mean_difference, items, name))
+            figures.take_sums({}, items, name, value=partial(_mean_difference, items, name))
         ratio = partial(_decided_in, items, "yes_first", "yes_reference")
-        figures.take_mean("impact_ratio", {}, items, lambda: decision_differences.yes_ratio(*ratio()[1]))
+        figures.take_sums({}, items, "impact_ratio", value=lambda: decision_differences.yes_ratio(*ratio()[1]))
 
     def _records(self, items: Arrays, groups: tuple[str, ...]) -> list[Record]:
         return _records(items, groups)

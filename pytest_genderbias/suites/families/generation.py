@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.group_texts import read_honest, read_hurtlex
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import decision_differences
-from pytest_genderbias.statistics.inference.intervals import share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums
 from pytest_genderbias.suites.ask import REPLIES
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases, take_arrays
+from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Replies, ReplyTexts
@@ -162,8 +161,10 @@ def _figure_sums(options: Options, arrays: Arrays, figure: str) -> ItemSums:
 
 def _same_gender_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return gendered words of the prompt's own gender, and all gendered words, by pair of prompts and side."""
-    counts = _gender_counts(arrays)
-    return accuracy_gap_sums(take_arrays(arrays, "prompt")[0], *counts, _OVER)
+    same, gendered = _gender_counts(arrays)
+    if not gendered.any(axis=0).all():
+        raise UndefinedError("the texts of one side have no gendered word")
+    return accuracy_gap_sums(take_arrays(arrays, "prompt")[0], same, gendered, _OVER)
 
 
 def _written(arrays: Arrays, *names: str) -> list[NDArray[Any]]:
@@ -232,6 +233,7 @@ class Generation(Family[GenerationBody]):
             "difference of the shares of gendered words that have the prompt's gender, first group minus second",
             _same_gender_sums,
             draws=_OVER,
+            interval=asking.rate_gap_interval,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {
@@ -300,13 +302,7 @@ class Generation(Family[GenerationBody]):
         answer = answers["texts"]
         items = _items(body, answer)
         figures = Summary(self.statistics)
-        for name in _FIGURES:
-            figures.take_mean(f"{name}_difference", options, items)
-        figures.take(
-            "same_gender_difference",
-            lambda: decision_differences.pooled_share_difference(*_gender_counts(items)),
-            lambda: rate_difference_interval(*_gender_counts(items), _OVER),
-        )
+        figures.take_sums(options, items, *self.statistics)
         shown = {
             f"sentiment {group}": items[f"sentiment_{side}"] for group, side in zip(body.groups, _SIDES, strict=True)
         }
@@ -568,6 +564,7 @@ class FormsOfAnyone(Generation):
             "share of the second group's forms among those of both, in texts about mixed or unknown persons",
             _share_sums,
             draws=_OVER,
+            interval=asking.share_interval,
         )
     }
 
@@ -577,11 +574,7 @@ class FormsOfAnyone(Generation):
         by_prompt = counts.reshape(len(answer.units), -1, 2).sum(axis=1).astype(np.float64)
         items = _about(body, answer) | {"second": by_prompt[:, 1], "forms": by_prompt.sum(axis=1)}
         figures = Summary(self.statistics)
-        figures.take(
-            "form_share",
-            lambda: float(_share_sums(options, items).total),
-            lambda: share_interval(items["second"], items["forms"], _OVER),
-        )
+        figures.take_sums(options, items, "form_share")
         records = records_by(
             items,
             ("field", "prompt"),

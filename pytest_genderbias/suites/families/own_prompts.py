@@ -250,7 +250,7 @@ class Paired(Family[PairedBody]):
         figures = Summary(self.statistics)
         _GROUPS.take(figures, items)
         if _CHANGED in self.statistics:
-            figures.take_mean(_CHANGED, options, items)
+            figures.take_sums(options, items, _CHANGED)
         for name, difference in _DIFFERENCES.items():
             _GROUPS.take_difference(figures, difference, items, name)
         figures.take(
@@ -259,7 +259,7 @@ class Paired(Family[PairedBody]):
             no_interval="chance raises it; group_rms has bounds",
         )
         tasks = [name for name in ("refused", "readable", _WITH, "accuracy") if name in self.statistics]
-        asking.take_task(figures, tasks[: None if body.controls else -1], options, items)
+        figures.take_sums(options, items, *tasks[: None if body.controls else -1])
         if not body.controls:
             figures.miss(
                 "the suite has no controls, so that nobody asked whether the system can do the task", "accuracy"

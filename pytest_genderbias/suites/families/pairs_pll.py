@@ -169,8 +169,8 @@ class PairsPll(DataFamily):
             "stereotypical": judged.astype(np.int8),
             "over": np.asarray([over]),
         }
-        figures.take_mean("stereotype_share", options, items, lambda: stereotype_share(d))
-        figures.take_mean("mean_difference", options, items, lambda: mean_difference(d))
+        figures.take_sums(options, items, "stereotype_share", value=lambda: stereotype_share(d))
+        figures.take_sums(options, items, "mean_difference", value=lambda: mean_difference(d))
         scored = str(np.asarray(cases.facts["scored"])[0])
         equal = facts["pair"][judged][np.abs(d) < TIE].tolist()
         unequal = int((tokens[comparable, 0] != tokens[comparable, 1]).sum()) if scored != "all" else 0

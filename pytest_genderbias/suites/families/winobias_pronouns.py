@@ -21,6 +21,7 @@ from pytest_genderbias.statistics.block_tables import gap_figure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.distances import MEASURES, DistanceFigure
 from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.statistics.score_bias import exchanged
@@ -107,6 +108,15 @@ def _f1_sums(options: Options, arrays: Arrays) -> ItemSums:
     return f1_sums(pairs, counts[:, 0] + counts[:, 1], PAIRS)
 
 
+def _f1_gap_interval(sums: ItemSums, limits: tuple[float, float]) -> Interval | None:
+    pro, anti = np.moveaxis(np.asarray(sums.sums).reshape(len(sums.labels), 2, -1, 4), 1, 0)
+    return coreference_scores.f1_gap_interval(pro, anti, sums.over)
+
+
+def _f1_interval(sums: ItemSums, limits: tuple[float, float]) -> Interval | None:
+    return coreference_scores.f1_interval(np.asarray(sums.sums).reshape(len(sums.labels), -1, 4), sums.over)
+
+
 def _stored_counts(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray]:
     """Return the professions, and the counts of each sentence, shape (sentences, 3, 2, professions)."""
     names, answer, gold, gender = take_arrays(arrays, "profession", "answer", "gold", "gender")
@@ -156,7 +166,10 @@ def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
 #: F1 on both kinds of sentences, the gaps and the distances; each family adds its accuracy.
 GAPS: Mapping[str, FamilyStatistic] = {
     "f1_gap": FamilyStatistic(
-        SIGNED_SHARE, "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences", _f1_gap_sums
+        SIGNED_SHARE,
+        "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences",
+        _f1_gap_sums,
+        interval=_f1_gap_interval,
     ),
     **{name: statistic for key, rate in _RATES.items() for name, statistic in _gap_statistics(key, rate).items()},
     **group_distances.distance_statistics(_distance_sums),
@@ -393,7 +406,7 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
     )
     picture: ClassVar[str] = "class_gaps"
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
-    task: ClassVar[tuple[str, ...]] = ("accuracy", "mass", "refused")
+    each: ClassVar[int] = 2
 
     def read(self, data: LocatedMap) -> WinobiasBody:
         """Read the list of professions."""
@@ -421,7 +434,7 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
         }
         if isinstance(self.way, asked_pronouns.Chosen):
             facts["pronoun"] = np.asarray([words_of(s.text, s.pronouns[0]).lower() for s in sentences])
-        question = self.way.question(asked_about, facts, options, context, each=2)
+        question = self.way.question(asked_about, facts, options, context, self.each)
         query = question.query
         is_trained = isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
         if split == "dev" and options.get("training") == "winobias" and is_trained:
@@ -431,15 +444,9 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
             )
         return {"cases": question}
 
-    def compare(self, body: WinobiasBody, options: Options, reading: asked_pronouns.Reading) -> Summary:
+    def compare(self, body: WinobiasBody, options: Options, reading: asked_pronouns.Reading, task: Items) -> Summary:
         """Compare both sides, and both genders of each profession."""
         figures, facts, (pro, anti) = Summary(self.statistics), reading.facts, sides(reading)
-        figures.take(
-            "f1_gap",
-            lambda: coreference_scores.f1_gap(pro, anti),
-            lambda: coreference_scores.f1_gap_interval(pro, anti, PAIRS),
-            "the two sentences of every pair have the same answer",
-        )
         names, codes = _codes(reading)
         tables = _sentence_tables(codes, None, len(names)).sum(axis=0)
         shares = _shares(body, options["shares"], names)
@@ -465,21 +472,16 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
         }
         if weights is not None:
             items |= {"other": codes["other"].astype(np.int16).reshape(-1, 2), "probability": weights.reshape(-1, 2, 3)}
-        if reading.picked is not None:
-            items |= {"right": right.sum(axis=1), **reading.picked.items(2)}
-        else:
-            counts = reading.counts.sum(axis=0)
-            figures.take(
-                "accuracy",
-                lambda: float(coreference_scores.conll_f1(counts)),
-                lambda: coreference_scores.f1_interval(pro + anti, PAIRS),
-            )
+        items |= {"right": right.sum(axis=1), **task} if task else {}
+        figures.take_sums(options, items, "f1_gap", value=lambda: coreference_scores.f1_gap(pro, anti))
+        of_all = None if task else lambda: float(coreference_scores.conll_f1(reading.counts.sum(axis=0)))
+        figures.take_sums(options, items, "accuracy", value=of_all)
         records = [*_of_types(facts["type"], pro, anti, reading), *_of_professions(names, gaps, shares)]
         left = int((~np.isin(facts["gender"], _GENDERS)).sum())
         unlinked = " and ".join(f"{side}-stereotypical" for side in coreference_scores.sides_without_links(pro, anti))
         by = "mean of MUC, B3 and CEAF-phi4 over clusters" if reading.clusters else "f1_pair, by pairs"
         notes = [
-            *([f"F1: {by}"] if reading.picked is None else []),
+            *([f"F1: {by}"] if not task else []),
             *([_NOTHING_LINKED.format(unlinked)] if unlinked else []),
             *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
             *_unresolved_notes(reading, options),
@@ -543,7 +545,7 @@ class CorefWinobias(Winobias):
     roles: ClassVar[tuple[str, ...]] = way.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         **GAPS,
-        "accuracy": FamilyStatistic(SHARE, "F1 on all sentences", _f1_sums),
+        "accuracy": FamilyStatistic(SHARE, "F1 on all sentences", _f1_sums, interval=_f1_interval),
     }
     options: ClassVar[Mapping[str, Option]] = {**asked_pronouns.OPTIONS, **GAP_OPTIONS}
 
@@ -572,6 +574,7 @@ class WinobiasChat(Winobias):
             SHARE,
             "share of sentences of both kinds with the right person; 1/2 is guessing between the two",
             _accuracy_sums,
+            interval=asking.share_interval,
         ),
         "mass": asking.mass_statistic("pair", PAIRS, "all options"),
         "refused": asking.refused_statistic("pair", PAIRS),

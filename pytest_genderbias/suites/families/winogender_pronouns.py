@@ -38,12 +38,24 @@ _CHANCE = 0.5
 def _accuracy_gap_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return the numbers of correct answers and of sentences, with she and with he, by occupation."""
     names, n, right = take_arrays(arrays, "resolved", "sentences", "right")
+    if not n.any(axis=0).all():
+        raise UndefinedError("no sentences of that gender are among those scored")
     return accuracy_gap_sums(names, right, n, _OVER)
+
+
+def _gap_interval(sums: ItemSums, limits: tuple[float, float]) -> Interval | None:
+    """Return the interval over occupations; with equal numbers of sentences, the gap is a mean of differences."""
+    she, he, of_she, of_he = np.asarray(sums.sums, dtype=np.float64).T
+    if not np.array_equal(of_she, of_he):
+        raise UndefinedError("different numbers of sentences with she and with he for an occupation")
+    return clustered_mean_interval(she - he, of_she, _OVER, bounds=limits)
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return the number of correct answers by occupation."""
     names, n, right = take_arrays(arrays, "resolved", "sentences", "right")
+    if not n.any():
+        raise UndefinedError("no sentences with she or he are among those scored")
     return mean_sums(names, right.sum(axis=1), n.sum(axis=1), _OVER)
 
 
@@ -58,7 +70,10 @@ LINES: Mapping[str, FamilyStatistic] = {
         crossed=False,
     ),
     "accuracy_gap": FamilyStatistic(
-        SIGNED_SHARE, "accuracy on sentences with she minus accuracy on those with he", _accuracy_gap_sums
+        SIGNED_SHARE,
+        "accuracy on sentences with she minus accuracy on those with he",
+        _accuracy_gap_sums,
+        interval=_gap_interval,
     ),
 }
 ACCURACY = FamilyStatistic(SHARE, "share of sentences with she or he whose pronoun is resolved right", _accuracy_sums)
@@ -86,20 +101,6 @@ def _versions(facts: Facts) -> tuple[IntArray, IntArray]:
     return she[at_she], he[at_he]
 
 
-def _accuracy(right: FloatArray, n: FloatArray) -> float:
-    """Return the share of correct answers, from their number by occupation and that of the sentences."""
-    if not n.any():
-        raise UndefinedError("no sentences of that gender are among those scored")
-    return float(right.sum() / n.sum())
-
-
-def _gap_interval(right: FloatArray, n: FloatArray) -> Interval | None:
-    """Return the interval over occupations; with equal numbers of sentences, the gap is a mean of differences."""
-    if not np.array_equal(n[0], n[1]):
-        raise UndefinedError("different numbers of sentences with she and with he for an occupation")
-    return clustered_mean_interval(right[0] - right[1], n[0], _OVER, bounds=(-1.0, 1.0))
-
-
 def _records(
     names: NDArray[np.str_], share: FloatArray, n: FloatArray, likelihoods: FloatArray, hits: FloatArray
 ) -> list[Record]:
@@ -116,7 +117,7 @@ def _records(
             "slice": "pronoun",
             "value": gender,
             "sentences": int(n[k].sum()),
-            "accuracy": _accuracy(hits[k], n[k]),
+            "accuracy": float(hits[k].sum() / n[k].sum()),
             "likelihood": float(likelihoods[k].sum() / n[k].sum()),
         }
         for k, gender in ((1, "male"), (0, "female"), (2, "neutral"))
@@ -163,7 +164,7 @@ class Winogender(asked_pronouns.AskedPronouns[None], DataFamily):
         }
         return {"cases": self.way.question(asked_about, facts, options, context)}
 
-    def compare(self, body: None, options: Options, reading: asked_pronouns.Reading) -> Summary:
+    def compare(self, body: None, options: Options, reading: asked_pronouns.Reading, task: Items) -> Summary:
         """Correlate the likelihood by occupation with the share of women, and compare accuracies."""
         figures, facts, right = Summary(self.statistics), reading.facts, _right(reading)
         likelihood, how = _likelihood(reading, options["likelihood"])
@@ -176,16 +177,8 @@ class Winogender(asked_pronouns.AskedPronouns[None], DataFamily):
             for column in (np.ones(len(which)), likelihood, right)
         )
         mean = likelihoods / np.maximum(n, 1)
-        seen, n_both, right_both = n[0] > 0, n[0] + n[1], hits[0] + hits[1]
+        seen = n[0] > 0
         take_line(figures, share[seen], mean[0][seen], _OVER)
-        figures.take(
-            "accuracy_gap", lambda: _accuracy(hits[0], n[0]) - _accuracy(hits[1], n[1]), lambda: _gap_interval(hits, n)
-        )
-        figures.take(
-            "accuracy",
-            lambda: _accuracy(right_both, n_both),
-            lambda: clustered_mean_interval(right_both, n_both, _OVER, bounds=(0.0, 1.0)),
-        )
         items: Items = {
             "occupation": names[seen],
             "likelihood": mean[0][seen],
@@ -193,13 +186,14 @@ class Winogender(asked_pronouns.AskedPronouns[None], DataFamily):
             "resolved": names,
             "sentences": n[:2].T.astype(np.int32),
             "right": hits[:2].T.astype(np.int32),
+            **({"asked_about": facts["occupation"]} if task else {}),
+            **task,
         }
+        figures.take_sums(options, items, "accuracy_gap", "accuracy")
         for key in ("pearson_r", "slope", "accuracy_gap"):
             compared = ("female",) if key != "accuracy_gap" else _SHE_HE
             if not (reading.linked >= 0)[np.isin(facts["gender"], compared)].any():
                 figures.miss(LINKS_NOTHING, key)
-        if reading.picked is not None:
-            items |= {"asked_about": facts["occupation"], **reading.picked.items()}
         together = "right: the pronoun is in one cluster with the right person, and not with the other"
         notes = [f"likelihood: {how}", *([together] if reading.clusters else [])]
         records = _records(names, share, n, likelihoods, hits)

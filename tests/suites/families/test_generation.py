@@ -12,11 +12,11 @@ import yaml
 from support.planted_writers import END, KINDS, Recorder, biased_writer, written_by
 
 from pytest_genderbias import Limit, load_model, load_suite, measure
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.scoring.sampled_texts import reply_texts
-from pytest_genderbias.statistics.decision_differences import exchanged_share_differences, pooled_share_difference
+from pytest_genderbias.statistics.decision_differences import exchanged_share_differences
 from pytest_genderbias.suites.query import Reply
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -99,16 +99,6 @@ def test_the_figures_are_those_of_plain_loops(request, body, name):
 @pytest.fixture(scope="module")
 def stories(shared_data):
     return load_model(str(shared_data / "models" / "stories260k"), device="cpu")
-
-
-def test_the_sides_exchanged_turn_the_sign():
-    rng = np.random.default_rng(0)
-    trials = rng.integers(1, 9, size=(9, 2))
-    hits = rng.integers(0, trials + 1)
-    turned = pooled_share_difference(hits[:, ::-1], trials[:, ::-1])
-    assert pooled_share_difference(hits, trials) == pytest.approx(-turned)
-    with pytest.raises(UndefinedError, match="no gendered word"):
-        pooled_share_difference([[1, 0]], [[2, 0]])
 
 
 def test_exchanges_are_all_the_signs():

@@ -24,7 +24,7 @@ from pytest_genderbias.statistics import coreference_scores
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.ask import CHAT_ROLES, is_english
 from pytest_genderbias.suites.ask import NEEDS as ASKING_NEEDS
-from pytest_genderbias.suites.cases import Answer, Answers, Facts, IntArray, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Facts, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared import asking
 from pytest_genderbias.suites.family import BodyT, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
@@ -342,6 +342,7 @@ class Chosen:
 
 
 Way: TypeAlias = Scored | Chosen
+_OF_CHATS = ("mass", "refused")  #: statistics that say whether a chat does the task at all
 
 
 class AskedPronouns(Family[BodyT]):
@@ -349,15 +350,15 @@ class AskedPronouns(Family[BodyT]):
 
     Attributes:
         way: how it asks.
-        task: the statistics of a chat that say whether it can do the task.
+        each: number of sentences in a unit.
     """
 
     way: ClassVar[Way]
-    task: ClassVar[tuple[str, ...]] = ("mass", "refused")
+    each: ClassVar[int] = 1
 
     @abstractmethod
-    def compare(self, body: BodyT, options: Options, reading: Reading) -> Summary:
-        """Return the figures of a reading, with records, items and notes."""
+    def compare(self, body: BodyT, options: Options, reading: Reading, task: Items) -> Summary:
+        """Return the figures of a reading, with records, items (those of a chat's ``task`` among them) and notes."""
 
     @abstractmethod
     def shuffled(self, body: BodyT, options: Options, reading: Reading, seed: int, repeats: int) -> NullFigures:
@@ -378,17 +379,17 @@ class AskedPronouns(Family[BodyT]):
     def summarise(self, body: BodyT, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the answers, and say whether a chat can do the task."""
         reading = self.way.read(answers["cases"])
-        figures = self.compare(body, options, reading)
+        reason, picked = self._reason(reading, options), reading.picked
+        task = {} if picked is None else {**picked.items(self.each), "undefined": np.asarray([reason])}
+        figures = self.compare(body, options, reading, task)
         figures.notes = [*reading.notes, *figures.notes]
-        if reading.picked is None:
+        if picked is None:
             return figures
-        reason = self._reason(reading, options)
-        figures.items |= {"undefined": np.asarray([reason])}
-        asking.take_task(figures, self.task, options, figures.items)
+        figures.take_sums(options, figures.items, *_OF_CHATS)
         if reason:
-            figures.miss(reason, *(name for name in self.statistics if name not in ("accuracy", *self.task)))
+            figures.miss(reason, *(name for name in self.statistics if name not in ("accuracy", *_OF_CHATS)))
             figures.records = []
-        figures.examples = asking.examples_of_messages(answers["cases"], *self.shown(reading, reading.picked))
+        figures.examples = asking.examples_of_messages(answers["cases"], *self.shown(reading, picked))
         return figures
 
     def null(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:

@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.files import LinesById
 from pytest_genderbias.datasets.stored_replies import picked_options
 from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics import multiple_choice
 from pytest_genderbias.statistics.inference import intervals
 from pytest_genderbias.statistics.inference.item_bounds import kish_number
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
 from pytest_genderbias.statistics.right_answers import TASK, Ability
 from pytest_genderbias.suites.ask import REPLIES, STORED, Asking
 from pytest_genderbias.suites.cases import Answer, Facts, Items, Question, TextCases, refuse_unable, take_arrays
 from pytest_genderbias.suites.family import CANNOT, AnyFamily, Context, Option, share
 from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options, Scale
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, Scale
 from pytest_genderbias.suites.summary import Examples, Summary, examples_of
 
 READABLE = 0.9  #: least share of replies in text that can be read, or decline
@@ -182,7 +182,7 @@ def shares_of(answer: Answer) -> tuple[FloatArray, FloatArray]:
         return among_options(picked), picked.mass
     log_probs = np.asarray(answer.values, dtype=np.float64)
     largest = log_probs.max(axis=(1, 2), keepdims=True)
-    p = option_probabilities(log_probs - largest)
+    p = multiple_choice.option_probabilities(log_probs - largest)
     total = p.sum(axis=1)
     return p / total[:, None], total * np.exp(largest[:, 0, 0])
 
@@ -207,7 +207,7 @@ def messages(text: str, options: Sequence[str], ask: Asking) -> list[str]:
     last = ask.one_of(letters)
     return [
         "\n".join([text, *(f"{letter}: {options[i]}" for letter, i in zip(letters, order, strict=True)), "", last])
-        for order in option_orders(len(options)).tolist()
+        for order in multiple_choice.option_orders(len(options)).tolist()
     ]
 
 
@@ -223,14 +223,14 @@ def drawn_order(number: int, orders: int) -> int:
 def _chosen(answer: Answer) -> Picked:
     number = answer.values.shape[-1]
     by_order = np.asarray(answer.values, dtype=np.float64).reshape(-1, factorial(number), number)
-    p = option_probabilities(by_order)
-    return Picked(p, choices(p), p.sum(axis=1), by_place=decided_by_place(by_order))
+    p = multiple_choice.option_probabilities(by_order)
+    return Picked(p, multiple_choice.choices(p), p.sum(axis=1), by_place=multiple_choice.decided_by_place(by_order))
 
 
 def _replied(answer: Answer) -> Picked:
     by_label, refused, unreadable = reply_shares(answer)
     number = by_label.shape[1]
-    orders = option_orders(number)
+    orders = multiple_choice.option_orders(number)
     numbers = answer.cases.cases_of(answer.units).tolist()
     shares = np.empty_like(by_label)
     np.put_along_axis(shares, orders[[drawn_order(one, len(orders)) for one in numbers]], by_label, axis=1)
@@ -252,10 +252,16 @@ _MOST_BY_PLACE = 0.9  #: share of the questions that the place of an option may 
 CONTROLS = "controls"  #: the question whose cases have a right answer, and what they are called
 
 
-def accuracy_interval(sums: ItemSums) -> intervals.Interval | None:
-    """Return the interval of a share of right answers, also for few clusters."""
-    right, counts = np.asarray(sums.sums, dtype=np.float64).T
-    return intervals.share_interval(right, counts, sums.over)
+def share_interval(sums: ItemSums, limits: tuple[float, float]) -> intervals.Interval | None:
+    """Return the interval of a share, also for few units."""
+    hits, counts = np.asarray(sums.sums, dtype=np.float64).T
+    return intervals.share_interval(hits, counts, sums.over)
+
+
+def rate_gap_interval(sums: ItemSums, limits: tuple[float, float]) -> intervals.Interval | None:
+    """Return the interval of a difference of two rates."""
+    hits, trials = np.split(np.asarray(sums.sums, dtype=np.float64), 2, axis=1)
+    return multiple_choice.rate_difference_interval(hits, trials, sums.over)
 
 
 def cannot_do(
@@ -425,25 +431,12 @@ def _controls(options: Options, arrays: Arrays) -> ItemSums:
 
 #: Of the item arrays ``control``, ``control_right`` and ``control_n``.
 CONTROL_ACCURACY = FamilyStatistic(
-    SHARE, "share of controls with the right answer; 1/2 is guessing", _controls, question=CONTROLS
+    SHARE,
+    "share of controls with the right answer; 1/2 is guessing",
+    _controls,
+    question=CONTROLS,
+    interval=share_interval,
 )
-
-
-def take_task(figures: Summary, names: Sequence[str], options: Options, items: Arrays) -> None:
-    """Add figures that are means over clusters, such as mass and accuracy; the accuracy is a share.
-
-    Args:
-        figures: takes them.
-        names: of the statistics.
-        options: of the measurement.
-        items: its arrays.
-    """
-    for name in names:
-        if name != "accuracy":
-            figures.take_mean(name, options, items)
-    if "accuracy" in names:
-        sums = partial(figures.statistics["accuracy"].item_sums, options, items)
-        figures.take("accuracy", lambda: sums().total, lambda: accuracy_interval(sums()))
 
 
 def competence_of(
@@ -456,26 +449,20 @@ def competence_of(
     """
     value, around = summary.values[name], summary.intervals[name]
     if value is not None and around is None:
-        around = accuracy_interval(family.statistics[name].item_sums({}, summary.items))
+        around = share_interval(family.statistics[name].item_sums({}, summary.items), (0.0, 1.0))
     if value is None or around is None:
         return None
     return Ability(TASK, what, value, around.low, around.high, chance, around.items if n is None else n)
 
 
 def needing_the_task(statistics: Mapping[str, FamilyStatistic]) -> dict[str, FamilyStatistic]:
-    """Return statistics whose sums are undefined where the model cannot do the task.
-
-    Raises:
-        ValueError: a statistic has no sums.
-    """
+    """Return statistics whose sums are undefined where the model cannot do the task."""
     found = {}
     for name, statistic in statistics.items():
-        if isinstance(statistic.sums, str):
-            raise ValueError(f"{name} has no sums")
 
-        def sums(options: Options, arrays: Arrays, of: MakeSums = statistic.sums) -> ItemSums:
+        def sums(options: Options, arrays: Arrays, of: FamilyStatistic = statistic) -> ItemSums:
             refuse_unable(arrays)
-            return of(options, arrays)
+            return of.item_sums(options, arrays)
 
         found[name] = replace(statistic, sums=sums)
     return found
