@@ -12,16 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics import block_tables, group_gaps
+from pytest_genderbias.statistics import block_tables, distances, group_gaps
 from pytest_genderbias.statistics.block_tables import BlockTables, GapFigure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.count_sums import accuracy_sums, distance_sums, gap_sums, probability_distance_sums
-from pytest_genderbias.statistics.distances import (
-    MEASURES,
-    DistanceFigure,
-    probability_tables,
-    shuffled_probability_tables,
-)
 from pytest_genderbias.statistics.gap_rms import gap_interval, gap_rms, gaps_and_variances
 from pytest_genderbias.statistics.group_gaps import Rate
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
@@ -130,7 +124,7 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
     }
 
 
-def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
+def _distance_sums(measure: str, figure: distances.DistanceFigure) -> MakeSums:
     """Return the function that makes the sums of a distance."""
 
     def sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -372,15 +366,15 @@ def _take_gaps(
 def _take_distances(figures: Summary, tables: IntArray, persons: Persons, compared: IntArray, options: Options) -> None:
     """Add the distances, of predicted labels or of probabilities."""
     if options["output"] == group_distances.LABELS:
-        group_distances.take_distances(figures, dict.fromkeys(MEASURES, tables), _NO_DISTANCE_INTERVAL)
+        group_distances.take_distances(figures, dict.fromkeys(distances.MEASURES, tables), _NO_DISTANCE_INTERVAL)
     elif persons.probabilities is None:
         figures.miss(_NO_PROBABILITIES, *group_distances.DISTANCES)
     elif why := _why_not_of_predictions(persons, persons.probabilities):
         figures.miss(f"{why}; correct them, or use the option output=labels", *group_distances.DISTANCES)
     else:
         p, gold, group = (column[compared] for column in (persons.probabilities, persons.gold, persons.group))
-        table = probability_tables(p, gold, group, len(persons.labels))
-        group_distances.take_distances(figures, dict.fromkeys(MEASURES, table), _NO_DISTANCE_INTERVAL)
+        table = distances.probability_tables(p, gold, group, len(persons.labels))
+        group_distances.take_distances(figures, dict.fromkeys(distances.MEASURES, table), _NO_DISTANCE_INTERVAL)
 
 
 def _why_not_of_predictions(persons: Persons, p: FloatArray) -> str:
@@ -442,14 +436,14 @@ def _null_distances(
         tables = persons.tables(compared)
         anywhere = group_gaps.permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)
         shuffled = {"independence": anywhere, **_shuffled(tables, repeats, seed)}
-        return group_distances.shuffled_distances({measure: shuffled[measure] for measure in MEASURES})
+        return group_distances.shuffled_distances({measure: shuffled[measure] for measure in distances.MEASURES})
     gold, group, predicted = (column[compared] for column in (persons.gold, persons.group, persons.predicted))
     strata = {"independence": np.zeros_like(gold), "separation": gold, "sufficiency": predicted}
     assert persons.probabilities is not None
     p, n = persons.probabilities[compared], len(persons.labels)
     return group_distances.shuffled_distances(
         {
-            measure: shuffled_probability_tables(p, gold, group, stratum, n, repeats, seed)
+            measure: distances.shuffled_probability_tables(p, gold, group, stratum, n, repeats, seed)
             for measure, stratum in strata.items()
         }
     )
@@ -494,7 +488,7 @@ def _empty_notes(tables: IntArray) -> list[str]:
     """Return notes with the number of cells without a distance."""
     notes = []
     for name, kind in (("separation", "gold"), ("sufficiency", "predicted")) if tables.any() else ():
-        empty = np.isnan(MEASURES[name](tables))
+        empty = np.isnan(distances.MEASURES[name](tables))
         if empty.any():
             notes.append(
                 f"{name}: {empty.sum()} of {empty.size} cells (group and {kind} class) have no cases, and no distance"

@@ -16,18 +16,11 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.gold_pairs import LABELS, read_inference
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.statistics import neutrality
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval, share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, blocks_of, distinct, mean_sums
 from pytest_genderbias.statistics.multiple_choice import choices
-from pytest_genderbias.statistics.neutrality import (
-    CONTRADICTION,
-    ENTAILMENT,
-    NEUTRAL,
-    fraction_neutral,
-    net_neutral,
-    neutral_is_largest,
-    threshold,
-)
+from pytest_genderbias.statistics.neutrality import CONTRADICTION, ENTAILMENT, NEUTRAL
 from pytest_genderbias.statistics.sums import template_sums
 from pytest_genderbias.suites.ask import CHAT_ROLES, LETTERED, Asking, is_english
 from pytest_genderbias.suites.cases import (
@@ -309,8 +302,10 @@ class Nli(Family[NliBody]):
         cluster = _sums_by(premise, sizes[0], of_pair)
         over = f"words for {body.subjects[0]}"
         of_word_pairs = options["unit"] == "word_pair"
-        values = {"net_neutral": net_neutral(p), "fraction_neutral": fraction_neutral(p)}
-        values |= {key: threshold(mean[seen] if of_word_pairs else p[:, NEUTRAL], tau) for key, tau in _TAUS.items()}
+        values = {"net_neutral": neutrality.net_neutral(p), "fraction_neutral": neutrality.fraction_neutral(p)}
+        values |= {
+            key: neutrality.threshold(mean[seen] if of_word_pairs else p[:, NEUTRAL], tau) for key, tau in _TAUS.items()
+        }
         for key, value in values.items():
             sums, n = cluster[key], cluster["n"]
             if of_word_pairs and key in _TAUS:
@@ -413,7 +408,7 @@ def _whole(counts: NDArray[np.float64]) -> NDArray[np.generic]:
 def _columns(p: FloatArray) -> dict[str, NDArray[Any]]:
     """Return what each statistic is the mean of, by pair."""
     above = {key: p[:, NEUTRAL] > tau for key, tau in _TAUS.items()}
-    return {"net_neutral": p[:, NEUTRAL], "fraction_neutral": neutral_is_largest(p), **above}
+    return {"net_neutral": p[:, NEUTRAL], "fraction_neutral": neutrality.neutral_is_largest(p), **above}
 
 
 def _sums_by(index: IntArray, size: int, of_pair: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.number]]:
