@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
-from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
+from pytest_genderbias.statistics.group_deviations import largest_difference
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_rows
 from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, REPLIES, Asking, check_asking, is_english, read_asking
@@ -113,31 +113,17 @@ class PairedBody:
 
 _GROUPS = GroupValues(
     {
-        "score": Value("group_rms", "what the suite reads of a reply", of_able=True),
-        "refused": Value("refusal_rms", "the shares of replies that decline", SIGNED_SHARE.limits),
-        "length": Value("length_rms", "the numbers of words of a reply"),
+        "score": Value("group_rms", "what the suite reads of a reply", of_able=True, difference="difference"),
+        "refused": Value(
+            "refusal_rms", "the shares of replies that decline", SIGNED_SHARE.limits, difference="refusal_difference"
+        ),
+        "length": Value("length_rms", "the numbers of words of a reply", difference="length_difference"),
     },
     "prompt",
     _OVER,
     "a model that gives probabilities writes no replies; a system that answers in text does, and their length is"
     " counted in languages with spaces between words",
 )
-_RMS = _GROUPS.statistics()
-#: By value: the statistic of two groups.
-_DIFFERENCES = {"score": "difference", "refused": "refusal_difference", "length": "length_difference"}
-
-
-def _comparisons(name: str) -> dict[str, FamilyStatistic]:
-    """Return the statistics that compare the groups in a value."""
-    value, difference = _GROUPS.values[name], _DIFFERENCES[name]
-    return {
-        value.statistic: _RMS[value.statistic],
-        difference: FamilyStatistic(
-            Scale("away", 0.0, value.limits),
-            f"of two groups: mean difference of {value.of}, first group minus reference",
-            partial(_GROUPS.difference_sums, name=name),
-        ),
-    }
 
 
 class Paired(Family[PairedBody]):
@@ -154,7 +140,7 @@ class Paired(Family[PairedBody]):
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "slots", "answer", "words", "prompts", "controls")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        **_comparisons("score"),
+        **_GROUPS.statistics(),
         "largest_difference": FamilyStatistic(
             SIZE,
             "mean of the highest group minus that of the lowest in what the suite reads of a reply",
@@ -162,8 +148,6 @@ class Paired(Family[PairedBody]):
             no_gate="chance raises it, the more groups the more; gate group_rms",
             without_chance="group_rms",
         ),
-        **_comparisons("refused"),
-        **_comparisons("length"),
         "refused": asking.refused_statistic("prompt", _OVER),
         "readable": FamilyStatistic(
             SHARE,
@@ -251,8 +235,6 @@ class Paired(Family[PairedBody]):
         _GROUPS.take(figures, items)
         if _CHANGED in self.statistics:
             figures.take_sums(options, items, _CHANGED)
-        for name, difference in _DIFFERENCES.items():
-            _GROUPS.take_difference(figures, difference, items, name)
         figures.take(
             "largest_difference",
             lambda: largest_difference(_GROUPS.of(items, "score")[1]),
@@ -279,14 +261,7 @@ class Paired(Family[PairedBody]):
 
     def null(self, body: PairedBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the groups exchanged at random in each prompt."""
-        items, shuffled = _items(body, options, answers, {}), {}
-        for name, difference in _DIFFERENCES.items():
-            if f"{name}_0" in items:
-                rms, differences = exchanged_groups(_GROUPS.of(items, name)[1], repeats, seed)
-                shuffled[_GROUPS.values[name].statistic] = rms
-                if len(body.groups) == 2:
-                    shuffled[difference] = differences
-        return shuffled
+        return _GROUPS.exchanged(_items(body, options, answers, {}), repeats, seed)
 
     def competence(self, summary: Summary) -> Ability | None:
         """Return the share of controls that are answered right; ``None`` without controls."""

@@ -31,12 +31,14 @@ class Value:
         of: what the values are, in words.
         limits: the least and the largest difference.
         of_able: whether a model that cannot do the task has none.
+        difference: the name of the mean difference of two groups; empty where it is no statistic.
     """
 
     statistic: str
     of: str
     limits: tuple[float, float] = SIGNED.limits
     of_able: bool = False
+    difference: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class GroupValues:
         return take_arrays(arrays, self.unit)[0][there], values[there]
 
     def statistics(self) -> dict[str, FamilyStatistic]:
-        """Return the root mean square of each value."""
+        """Return the root mean square of each value, and the mean differences of two groups."""
         found = {}
         for name, value in self.values.items():
             meaning = (
@@ -99,6 +101,12 @@ class GroupValues:
             )
             sums, scale = partial(self._sums, name=name), Scale("higher", 0.0, value.limits)
             found[value.statistic] = FamilyStatistic(scale, meaning, sums, root=True)
+            if value.difference:
+                found[value.difference] = FamilyStatistic(
+                    Scale("away", 0.0, value.limits),
+                    f"of two groups: mean difference of {value.of}, first group minus reference",
+                    partial(self._difference_sums, name=name),
+                )
         return found
 
     def _sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
@@ -106,7 +114,7 @@ class GroupValues:
         return ItemSums(units, group_deviations.contrast_columns(values), "contrast_rms", self.over)
 
     def take(self, figures: Summary, items: Arrays) -> None:
-        """Add the root mean squares with their intervals."""
+        """Add the root mean squares, and the differences of two groups, with their intervals."""
         for name, value in self.values.items():
             values = partial(self.of, items, name)
             figures.take(
@@ -114,6 +122,15 @@ class GroupValues:
                 lambda values=values: group_deviations.group_rms(values()[1]),  # type: ignore[misc]
                 lambda values=values: group_deviations.group_rms_interval(values()[1], self.over),  # type: ignore[misc]
             )
+            if value.difference:
+                bounds = value.limits if np.isfinite(value.limits).all() else None
+                figures.take(
+                    value.difference,
+                    lambda name=name: float(self._difference_sums({}, items, name).total),  # type: ignore[misc]
+                    lambda values=values, bounds=bounds: group_deviations.compared(  # type: ignore[misc]
+                        values()[1], [(0, 1)], self.over, bounds
+                    )[0][1],
+                )
 
     def sums_of(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
         """Return the sums of the mean of an item array over units."""
@@ -125,7 +142,7 @@ class GroupValues:
         units, values = self.of(arrays, self.main)
         return mean_sums(units, values.mean(axis=1), np.ones(len(units)), self.over)
 
-    def difference_sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
+    def _difference_sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
         """Return the sums of the mean difference of two groups.
 
         Raises:
@@ -136,23 +153,15 @@ class GroupValues:
             raise UndefinedError(f"{values.shape[1]} groups have no one difference; the records have each of them")
         return mean_sums(units, values[:, 0] - values[:, 1], np.ones(len(units)), self.over)
 
-    def take_difference(self, figures: Summary, statistic: str, items: Arrays, name: str) -> None:
-        """Add the mean difference of two groups with its interval."""
-        limits = self.values[name].limits
-        bounds = limits if np.isfinite(limits).all() else None
-        figures.take(
-            statistic,
-            lambda: float(self.difference_sums({}, items, name).total),
-            lambda: group_deviations.compared(self.of(items, name)[1], [(0, 1)], self.over, bounds)[0][1],
-        )
-
     def exchanged(self, items: Arrays, repeats: int, seed: int) -> NullFigures:
-        """Return the root mean squares with the groups exchanged at random in each unit."""
-        return {
-            value.statistic: group_deviations.exchanged_groups(self.of(items, name)[1], repeats, seed)[0]
-            for name, value in self.values.items()
-            if f"{name}_0" in items
-        }
+        """Return the figures of :meth:`statistics` with the groups exchanged at random in each unit."""
+        shuffled = {}
+        for name, value in self.values.items():
+            if f"{name}_0" in items:
+                values = self.of(items, name)[1]
+                shuffled[value.statistic], differences = group_deviations.exchanged_groups(values, repeats, seed)
+                shuffled |= {value.difference: differences} if value.difference and values.shape[1] == 2 else {}
+        return shuffled
 
     def records(
         self,
