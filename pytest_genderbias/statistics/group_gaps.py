@@ -195,36 +195,40 @@ def absolute_gap_sum(gaps: ClassGaps) -> float:
     return float(np.abs(gaps.gaps).sum())
 
 
-def shares_of_first(gold: ArrayLike, groups: ArrayLike, n_classes: int) -> dict[int, float]:
-    """Return the share of the first group (women) in the cases of each class, 0 to 1, for the classes with cases.
+def shares_of_first(gold: ArrayLike, groups: ArrayLike, n_classes: int) -> FloatArray:
+    """Return the share of the first group (women) in the cases of each class, 0 to 1, NaN without cases, shape (K,).
 
     Args:
         gold: gold class of each case, shape (n,). Use the training data for :func:`beside_shares` (orgad2022, D.2).
         groups: group of each case, 0 is the first, shape (n,).
         n_classes: number of classes.
 
-    >>> shares_of_first([0, 0, 0, 0, 2], [0, 1, 1, 1, 0], 3)
-    {0: 0.25, 2: 1.0}
+    >>> shares_of_first([0, 0, 0, 0, 2], [0, 1, 1, 1, 0], 3).tolist()
+    [0.25, nan, 1.0]
     """
     y, first = np.asarray(gold, dtype=np.int64), np.asarray(groups) == 0
     cases, women = np.bincount(y, minlength=n_classes), np.bincount(y[first], minlength=n_classes)
-    return {int(c): float(women[c] / cases[c]) for c in np.flatnonzero(cases)}
+    return np.asarray(np.divide(women, cases, out=np.full(len(cases), np.nan), where=cases > 0))
 
 
-def beside_shares(gaps: ClassGaps, shares: Mapping[int, float]) -> tuple[FloatArray, FloatArray]:
+def beside_shares(gaps: ClassGaps, shares: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return the share of women x and the gap y of the classes that have both, each of shape (d,).
 
     Their :func:`~pytest_genderbias.statistics.correlation.pearson` and ``slope`` are the statistics of the paper. The
     intervals ``pearson_interval`` and ``slope_interval`` are for *other classes of the same kind*, each with as many
     persons as here.
 
+    Args:
+        gaps: the gaps in any rate.
+        shares: share of women by class, NaN where it is unknown, shape (K,).
+
     >>> gaps = class_gaps([[[3, 1], [1, 1]], [[2, 2], [2, 0]]], "true_positive")
-    >>> [axis.tolist() for axis in beside_shares(gaps, {1: 0.9})]
+    >>> [axis.tolist() for axis in beside_shares(gaps, [np.nan, 0.9])]
     [[0.9], [0.5]]
     """
-    shared = [i for i, c in enumerate(gaps.classes.tolist()) if c in shares]
-    x = np.asarray([shares[c] for c in gaps.classes[shared].tolist()], dtype=np.float64)
-    return x, gaps.gaps[shared]
+    x = np.asarray(shares, dtype=np.float64)[gaps.classes]
+    known = np.isfinite(x)
+    return x[known], gaps.gaps[known]
 
 
 def accuracy(tables: ArrayLike) -> float:

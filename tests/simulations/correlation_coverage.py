@@ -191,10 +191,9 @@ def simulate_classes(classes, runs, seed=0):
     for _ in range(runs):
         x, p, trials = professions(rng, classes)
         gaps = class_gaps(tables_of(rng.binomial(trials, p), trials), "true_positive")
-        shares = dict(enumerate(x.tolist()))
         over_classes = (
-            pearson_interval(*beside_shares(gaps, shares), "classes"),
-            slope_interval(*beside_shares(gaps, shares), "classes"),
+            pearson_interval(*beside_shares(gaps, x), "classes"),
+            slope_interval(*beside_shares(gaps, x), "classes"),
         )
         low, high = bootstrap_over_persons(rng, x, gaps)
         held += [

@@ -373,8 +373,7 @@ def test_counts_give_the_gaps_that_tables_give():
     by_case = rate_counts(said, gold, group, 5)
     tables = confusion_tables(said, gold, group, 5, n_answers=6)
     names, cases = np.asarray(list("abcde")), distinct(np.arange(90))
-    shares = {0: 0.1, 2: 0.5, 3: 0.8, 4: 0.2}
-    spread = np.asarray([shares.get(i, np.nan) for i in range(5)])
+    shares = np.array([0.1, np.nan, 0.5, 0.8, 0.2])
     for rate in ("true_positive", "false_positive", "precision"):
         expected = class_gaps(tables, rate)
         found = hits_and_trials_of(by_case.sum(axis=0), rate)
@@ -382,7 +381,7 @@ def test_counts_give_the_gaps_that_tables_give():
         total = absolute_gap_sums(cases, by_case, rate, "cases")
         assert total.total == pytest.approx(absolute_gap_sum(expected))
         assert not total.smooth
-        r = gap_pearson_sums(names, by_case.sum(axis=0), rate, spread, "classes")
+        r = gap_pearson_sums(names, by_case.sum(axis=0), rate, shares, "classes")
         assert r.total == pytest.approx(pearson(*beside_shares(expected, shares)))
         assert r.labels.tolist() == list("acde")
     assert np.isnan(absolute_gap_sums(cases, np.zeros((90, 3, 2, 5)), "precision", "cases").total)

@@ -317,7 +317,7 @@ def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> Items:
     items = dict(zip(("cell", "count"), packed(chosen), strict=True))
     if balanced:
         items |= dict(zip(("all_cell", "all_count"), packed(slice(None)), strict=True))
-    shares = _share_of_classes(persons)
+    shares = persons.shares()
     return {**items, "share": np.where(np.isfinite(shares), shares, -1.0)}
 
 
@@ -330,17 +330,11 @@ def _probability_items(persons: Persons, chosen: IntArray) -> Items:
     return {"output": np.asarray(persons.outputs), "probability_block": blocks, "probability": sums}
 
 
-def _share_of_classes(persons: Persons) -> FloatArray:
-    """Return the share of the first group by class, NaN if it is unknown."""
-    known = persons.shares()
-    return np.asarray([known.get(c, np.nan) for c in range(len(persons.labels))])
-
-
 # The summary ---------------------------------------------------------------------------------------------------------
 
 
 def _take_gaps(
-    figures: Summary, name: str, tables: IntArray, everybody: IntArray, shares: Mapping[int, float], groups: Groups
+    figures: Summary, name: str, tables: IntArray, everybody: IntArray, shares: FloatArray, groups: Groups
 ) -> None:
     """Add sum, root mean square and r of the gaps in the balanced data, and their slope in all data."""
     rate, few = _RATES[name], "too few classes, or all on a line"
@@ -403,7 +397,7 @@ def _null_gaps(persons: Persons, compared: IntArray, repeats: int, seed: int) ->
     """Return figures of the gaps with groups shuffled as :func:`_shuffled` does, slopes over all persons and the others
     over those that are compared; NaN without cases.
     """
-    shares, null = _share_of_classes(persons), {}
+    shares, null = persons.shares(), {}
     for figure in _GAP_FIGURES:
         shuffled = _shuffled(persons.tables(None if figure == "slope" else compared), repeats, seed)
         for name, rate in _RATES.items():
@@ -458,7 +452,7 @@ def _class_records(tables: IntArray, persons: Persons, groups: Groups, name: str
     counts_of = {key: group_gaps.hits_and_trials(tables, rate) for key, rate in _RATES.items()}
     rows: list[Record] = []
     for c, label in enumerate(persons.labels):
-        row: Record = {"slice": name, "class": label, "share": shares.get(c)}
+        row: Record = {"slice": name, "class": label, "share": float(shares[c]) if np.isfinite(shares[c]) else None}
         row |= {f"n_{group}": int(counts[g, c]) for g, group in enumerate(groups)}
         for key, (hits, trials) in counts_of.items():
             rates = [float(hits[g, c] / trials[g, c]) if trials[g, c] else None for g in (0, 1)]
@@ -497,12 +491,13 @@ def _empty_notes(tables: IntArray) -> list[str]:
 
 
 def _share_notes(persons: Persons, options: Options) -> list[str]:
-    lacking = [persons.labels[c] for c in sorted(set(persons.gold.tolist()) - persons.shares().keys())]
+    known = np.isfinite(persons.shares())
+    lacking = [persons.labels[c] for c in np.unique(persons.gold).tolist() if not known[c]]
     if options["shares"] == "labour":
         notes = [
             (
                 f"r and slope use the shares of women in the labour market, of the list {LIST}, for"
-                f" {len(persons.shares())} classes; figures of r depend heavily on which shares they use (orgad2022,"
+                f" {known.sum()} classes; figures of r depend heavily on which shares they use (orgad2022,"
                 " appendix D.2)"
             ),
             *(["the option training is not used with shares=labour"] if options["training"] is not None else ()),

@@ -140,7 +140,8 @@ def _gap_pearson_sums(options: Options, arrays: Arrays, rate: group_gaps.Rate) -
     share_of, share = take_arrays(arrays, "share_of", "share")
     if not len(share):
         raise UndefinedError(_NO_SHARES)
-    shares = _spread(dict(zip(share_of.tolist(), share.tolist(), strict=True)), len(names))
+    shares = np.full(len(names), np.nan)
+    shares[share_of] = share
     return count_sums.gap_pearson_sums(names, counts.sum(axis=0), rate, shares, "professions")
 
 
@@ -210,13 +211,6 @@ def sides(reading: asked_pronouns.Reading) -> tuple[FloatArray, FloatArray]:
     """Return the counts of the pro-stereotypical and of the anti-stereotypical sentences."""
     by_side = reading.counts.reshape(-1, 2, *reading.counts.shape[1:])
     return by_side[:, 0], by_side[:, 1]
-
-
-def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
-    """Return the share of each of n professions, NaN if it is unknown."""
-    by_profession = np.full(n, np.nan)
-    by_profession[list(shares)] = list(shares.values())
-    return by_profession
 
 
 def _pair_counts(codes: Mapping[str, IntArray], n_classes: int) -> FloatArray:
@@ -313,18 +307,18 @@ def _unresolved_notes(reading: asked_pronouns.Reading, options: Options) -> list
     return [f"{left} sentences whose pronoun is linked to neither profession or both are {counted} (option unresolved)"]
 
 
-def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[int, float]:
-    """Return the known shares of women, 0 to 1, by the code of the profession."""
+def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> FloatArray:
+    """Return the share of women in each profession, 0 to 1, NaN if it is unknown."""
     professions, attribute = body
     entries = professions.entries
     if source == "winogender":
         entries, attribute = load_wordlist("winogender-occupations").entries, "women_share"
     known = {entry.word: entry.attributes.get(attribute) for entry in entries}
-    return {i: float(share) / 100 for i, name in enumerate(names) if (share := known.get(str(name))) is not None}
+    return np.asarray([known.get(name) for name in names.tolist()], dtype=np.float64) / 100
 
 
 def _take_gaps(
-    figures: Summary, key: str, tables: FloatArray, by_pair: FloatArray, shares: Mapping[int, float]
+    figures: Summary, key: str, tables: FloatArray, by_pair: FloatArray, shares: FloatArray
 ) -> dict[int, float]:
     """Add the figures of the gaps in a rate, and return the gap of each profession that has one, by its code.
 
@@ -339,7 +333,7 @@ def _take_gaps(
         figures.miss(str(error), total, r, rms)
         return {}
     figures.take(total, lambda: group_gaps.absolute_gap_sum(gaps), no_interval=_PAIRED)
-    if shares:
+    if np.isfinite(shares).any():
         x, y = group_gaps.beside_shares(gaps, shares)
         figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"))
     else:
@@ -375,7 +369,7 @@ def _of_types(
 
 
 def _of_professions(
-    names: NDArray[np.str_], gaps: Mapping[str, Mapping[int, float]], shares: Mapping[int, float]
+    names: NDArray[np.str_], gaps: Mapping[str, Mapping[int, float]], shares: FloatArray
 ) -> list[Record]:
     """Return the gaps of each profession, the largest TPR gap first; None if a gender has no sentence."""
     records: list[Record] = [
@@ -383,7 +377,7 @@ def _of_professions(
             "slice": "profession",
             "value": str(name),
             **{f"{key}_gap": of_rate.get(i) for key, of_rate in gaps.items()},
-            "women_share": shares.get(i),
+            "women_share": float(shares[i]) if np.isfinite(shares[i]) else None,
         }
         for i, name in enumerate(names)
     ]
@@ -450,6 +444,7 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
         names, codes = _codes(reading)
         tables = _sentence_tables(codes, None, len(names)).sum(axis=0)
         shares = _shares(body, options["shares"], names)
+        known = np.flatnonzero(np.isfinite(shares))
         by_pair = _pair_counts(codes, len(names))
         gaps = {key: _take_gaps(figures, key, tables, by_pair, shares) for key in _RATES}
         weights = _probabilities(reading) if options["output"] == group_distances.PROBABILITIES else None
@@ -467,8 +462,8 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
             "f1_counts": np.stack([pro, anti], axis=1),
             "profession": names,
             **{key: codes[key].astype(np.int16).reshape(-1, 2) for key in ("answer", "gold", "gender")},
-            "share_of": np.asarray(list(shares), dtype=np.int16),
-            "share": np.asarray(list(shares.values()), dtype=np.float64),
+            "share_of": known.astype(np.int16),
+            "share": shares[known],
         }
         if weights is not None:
             items |= {"other": codes["other"].astype(np.int16).reshape(-1, 2), "probability": weights.reshape(-1, 2, 3)}
@@ -486,7 +481,7 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
             *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
             *_unresolved_notes(reading, options),
             (
-                f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(shares)} of"
+                f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(known)} of"
                 f" {len(names)} (option shares)"
             ),
         ]
@@ -497,7 +492,7 @@ class Winobias(asked_pronouns.AskedPronouns[WinobiasBody]):
     ) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged."""
         names, codes = _codes(reading)
-        shares = _spread(_shares(body, options["shares"], names), len(names))
+        shares = _shares(body, options["shares"], names)
         by_pair, genders = _pair_counts(codes, len(names)), codes["gender"].reshape(-1, 2)
         differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
         counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))

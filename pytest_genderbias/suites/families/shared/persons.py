@@ -127,11 +127,11 @@ class Persons:
         rows = np.arange(len(self.ids)) if selected is None else selected
         return confusion_tables(self.predicted[rows], self.gold[rows], self.group[rows], len(self.labels))
 
-    def shares(self) -> dict[int, float]:
-        """Return the known shares of the first group, by class."""
-        known = np.flatnonzero(np.isfinite(self.share))
-        classes, first = np.unique(self.gold[known], return_index=True)
-        return dict(zip(classes.tolist(), self.share[known[first]].tolist(), strict=True))
+    def shares(self) -> FloatArray:
+        """Return the share of the first group by class, NaN if it is unknown, shape (K,)."""
+        shares = np.full(len(self.labels), np.nan)
+        shares[self.gold] = self.share
+        return shares
 
 
 def compared_groups(options: Options) -> Groups:
@@ -238,8 +238,8 @@ def _shares(labels: Sequence[str], group: Sequence[int], options: Options) -> Fl
         _require_groups(compared_groups(options), set(table.groups), where)
         training, of = zip(*rows, strict=True)
     code = {key: i for i, key in enumerate(_spellings(training, where))}
-    share = shares_of_first([code[folded(label)] for label in training], of, len(code))
-    by_label = {label: share.get(code.get(folded(label), -1), np.nan) for label in set(labels)}
+    share = np.append(shares_of_first([code[folded(label)] for label in training], of, len(code)), np.nan)
+    by_label = {label: share[code.get(folded(label), -1)] for label in set(labels)}
     return np.asarray([by_label[label] for label in labels], dtype=np.float64)
 
 
