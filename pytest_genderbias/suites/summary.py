@@ -195,6 +195,7 @@ class Summary:
         value: Callable[[], float],
         interval: Callable[[], Interval | None] | None = None,
         no_interval: str = "",
+        over: str = "items",
     ) -> None:
         """Compute a value and its interval; if one is undefined, record the reason.
 
@@ -204,6 +205,7 @@ class Summary:
             interval: computes the interval.
             no_interval: the reason if there is no ``interval``, or if it returns ``None``; by default that too few
                 units differ.
+            over: what the units are, in the plural.
         """
         if interval is None and not no_interval:
             raise ValueError(f"{key} has no interval and no reason why")
@@ -215,7 +217,7 @@ class Summary:
         self.reasons.pop(key)
         try:
             self.intervals[key] = interval() if interval else None
-            reason = no_interval or "too few items, or too few that differ, for an interval"
+            reason = no_interval or f"too few {over}, or too few that differ, for an interval"
         except UndefinedError as error:
             reason = str(error)
         if self.intervals[key] is None:

@@ -390,6 +390,7 @@ def _take_accuracy(figures: Summary, tables: IntArray) -> None:
         "accuracy",
         lambda: group_gaps.accuracy(tables),
         lambda: clustered_mean_interval(by_person, np.ones(n), "persons", bounds=(0.0, 1.0)),
+        over="persons",
     )
 
 

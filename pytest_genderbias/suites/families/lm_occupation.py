@@ -172,6 +172,7 @@ class LmOccupationOfGroups(LmOccupation):
             "occupation_rms",
             lambda: occupations.squared_sums(options, items).total,
             lambda: group_deviations.root_of_mean_interval(items["squares"], _OVER),
+            over=_OVER,
         )
         _GROUPS.take(figures, items)
         records = _GROUPS.records(items, body.groups, slices=("occupation",))

@@ -312,7 +312,7 @@ class Nli(Family[NliBody]):
                 sums = (seen & (mean > _TAUS[key])).reshape(sizes).sum(axis=1)
                 n = seen.reshape(sizes).sum(axis=1)
             interval = partial(clustered_mean_interval, sums, n, over, bounds=(0.0, 1.0))
-            figures.take(key, partial(float, value), interval)
+            figures.take(key, partial(float, value), interval, over=over)
         accuracy = _take_accuracy(figures, answers)
         records = _slices(body, options, space, columns, p, of_pair) + _extremes(options["top"], space, scores, p)
         labels = [word.label for name in body.subjects for word in space.words[name]]
@@ -390,7 +390,7 @@ def _take_accuracy(figures: Summary, answers: Answers) -> Items:
         numbers, values = answers["accuracy"].scored_cases()
         hits = values.argmax(axis=1) == answers["accuracy"].cases.facts["gold"][numbers]
         interval = partial(clustered_mean_interval, hits, np.ones(len(hits)), "sentence pairs", bounds=(0.0, 1.0))
-        figures.take("accuracy", lambda: float(hits.mean()), interval)
+        figures.take("accuracy", lambda: float(hits.mean()), interval, over="sentence pairs")
         labels, block = blocks_of(len(hits), "pairs")
         right, n = (np.bincount(block, of).astype(np.float64) for of in (hits, np.ones(len(hits))))
     else:

@@ -167,6 +167,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
             "mean_difference",
             lambda: group_deviations.group_contrast(ratio, first),
             lambda: slope_interval(first, ratio, _OVER),
+            over=_OVER,
         )
         occupations.take_line(figures, share, ratio, _OVER)
         return replace(

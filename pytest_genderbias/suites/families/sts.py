@@ -152,6 +152,7 @@ class Sts(Family[StsBody]):
             "mean_absolute_difference",
             lambda: float(np.abs(bias).mean()),
             lambda: clustered_mean_interval(np.abs(bias), np.ones(len(bias)), "professions", bounds=(0.0, np.inf)),
+            over="professions",
         )
         _take_accuracy(figures, answers.get("accuracy"))
         labels = [space.words[PROFESSION][i].label for i in seen]

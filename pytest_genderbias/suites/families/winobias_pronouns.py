@@ -335,7 +335,7 @@ def _take_gaps(
     figures.take(total, lambda: group_gaps.absolute_gap_sum(gaps), no_interval=_PAIRED)
     if np.isfinite(shares).any():
         x, y = group_gaps.beside_shares(gaps, shares)
-        figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"))
+        figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), over="professions")
     else:
         figures.miss(_NO_SHARES, r)
     hits, trials = group_gaps.hits_and_trials_of(by_pair, _RATES[key])

@@ -121,6 +121,7 @@ class GroupValues:
                 value.statistic,
                 lambda values=values: group_deviations.group_rms(values()[1]),  # type: ignore[misc]
                 lambda values=values: group_deviations.group_rms_interval(values()[1], self.over),  # type: ignore[misc]
+                over=self.over,
             )
             if value.difference:
                 bounds = value.limits if np.isfinite(value.limits).all() else None
@@ -130,6 +131,7 @@ class GroupValues:
                     lambda values=values, bounds=bounds: group_deviations.compared(  # type: ignore[misc]
                         values()[1], [(0, 1)], self.over, bounds
                     )[0][1],
+                    over=self.over,
                 )
 
     def sums_of(self, options: Options, arrays: Arrays, name: str) -> ItemSums:

@@ -90,8 +90,14 @@ def bias_summary(
         "aggregate_bias",
         lambda: aggregate_bias(bias),
         lambda: clustered_mean_interval(np.abs(bias), ones, "occupations", bounds=(0.0, np.inf)),
+        over="occupations",
     )
-    figures.take("signed_bias", lambda: signed_bias(bias), lambda: clustered_mean_interval(bias, ones, "occupations"))
+    figures.take(
+        "signed_bias",
+        lambda: signed_bias(bias),
+        lambda: clustered_mean_interval(bias, ones, "occupations"),
+        over="occupations",
+    )
     items: Items = {"occupation": np.asarray(labels), "bias": bias}
     by_template = {"template": np.asarray(templates), "template_difference": scores[:, :, 0] - scores[:, :, 1]}
     records = records_of_groups({"occupation": labels, "bias": bias}, groups, means)
