@@ -110,7 +110,9 @@ def _f1_sums(options: Options, arrays: Arrays) -> ItemSums:
 
 def _f1_gap_interval(sums: ItemSums, limits: tuple[float, float]) -> Interval | None:
     pro, anti = np.moveaxis(np.asarray(sums.sums).reshape(len(sums.labels), 2, -1, 4), 1, 0)
-    return coreference_scores.f1_gap_interval(pro, anti, sums.over)
+    if (found := coreference_scores.f1_gap_interval(pro, anti, sums.over)) is None:
+        raise UndefinedError("the two sentences of every pair have the same answer")
+    return found
 
 
 def _f1_interval(sums: ItemSums, limits: tuple[float, float]) -> Interval | None:
@@ -335,7 +337,8 @@ def _take_gaps(
     figures.take(total, lambda: group_gaps.absolute_gap_sum(gaps), no_interval=_PAIRED)
     if np.isfinite(shares).any():
         x, y = group_gaps.beside_shares(gaps, shares)
-        figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), over="professions")
+        few = "too few professions with a share, or all on a line"
+        figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), few)
     else:
         figures.miss(_NO_SHARES, r)
     hits, trials = group_gaps.hits_and_trials_of(by_pair, _RATES[key])
