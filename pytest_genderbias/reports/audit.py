@@ -11,10 +11,8 @@ import hashlib
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from functools import partial
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TypeAlias
 
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.folders import write_whole
@@ -51,9 +49,21 @@ _LONGEST_CELL = 400  #: characters of a cell of a page, or of what stands before
 _CONFIGURATION = ("run.json", "signatures.json", "data.json")  #: what the tests depend on
 
 
-Rows: TypeAlias = Iterator[dict[str, Cell]]
-#: A file or folder of a pack: its name, what it holds in a few words, and what writes it to a path.
-Part: TypeAlias = tuple[str, str, Callable[[RunReport, Path], None]]
+@dataclass(frozen=True)
+class Part:
+    """A file or folder of a pack.
+
+    Attributes:
+        name: of the file, or of the folder.
+        what: what it holds, in a few words.
+        write: function that writes it to a path.
+        needs: what the report must have for the pack to have this part; empty for nothing.
+    """
+
+    name: str
+    what: str
+    write: Callable[[RunReport, Path], None]
+    needs: str = ""
 
 
 def write_audit(report: RunReport, directory: Path) -> None:
@@ -72,8 +82,8 @@ def write_audit(report: RunReport, directory: Path) -> None:
     unfinished.mkdir(parents=True)
     try:
         parts = parts_of(report)
-        for part, _, write in parts:
-            write(report, unfinished / part)
+        for part in parts:
+            part.write(report, unfinished / part.name)
         _write_manifest(report, unfinished, parts)
         unfinished.rename(target)
     except BaseException:
@@ -126,7 +136,7 @@ def _is_of(statement: Path, manifest: Path) -> bool:
 
 
 def _write_manifest(report: RunReport, folder: Path, parts: Sequence[Part]) -> None:
-    what = {name: content for name, content, _ in parts}
+    what = {part.name: part.what for part in parts}
     files = [
         {
             "path": _relative(folder, file),
@@ -199,7 +209,7 @@ _SELECTIONS = {field.name: field.name for field in fields(SelectionRow)} | {
 }  # fmt: skip
 
 
-def _verdicts(report: RunReport) -> Rows:
+def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
     for settled in report.judgements:
         values = {name: GATE_COLUMNS[name].value(settled) for name in _VERDICTS}
         values["accepted"] = GATE_COLUMNS["accepted"].text(settled)
@@ -217,12 +227,12 @@ def _verdicts(report: RunReport) -> Rows:
         }
 
 
-def _values(report: RunReport) -> Rows:
+def _values(report: RunReport) -> Iterator[dict[str, Cell]]:
     for figure in figures_of(report.measurements):
         yield {FIGURE_COLUMNS[name].header: FIGURE_COLUMNS[name].value(figure) for name in _VALUES}
 
 
-def _selections(report: RunReport) -> Rows:
+def _selections(report: RunReport) -> Iterator[dict[str, Cell]]:
     for row in report.selections:
         yield {_SELECTIONS[name]: value for name, value in vars(row).items()}
 
@@ -258,30 +268,42 @@ def _data(report: RunReport) -> object:
     return {"suites": suites, "models": models}
 
 
-def _write_table(rows_of: Callable[[RunReport], Rows], columns: Sequence[str], report: RunReport, path: Path) -> None:
-    rows = [
-        {name: cell_text(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
-        for row in rows_of(report)
-    ]
-    write_whole(path, as_csv(columns, rows))
+def _table_writer(
+    rows_of: Callable[[RunReport], Iterator[dict[str, Cell]]], columns: Sequence[str]
+) -> Callable[[RunReport, Path], None]:
+    def write(report: RunReport, path: Path) -> None:
+        rows = [
+            {name: cell_text(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+            for row in rows_of(report)
+        ]
+        write_whole(path, as_csv(columns, rows))
+
+    return write
 
 
-def _write_json(data_of: Callable[[RunReport], object], report: RunReport, path: Path) -> None:
-    write_whole(path, (json_text(data_of(report)) + "\n").encode())
+def _json_writer(data_of: Callable[[RunReport], object]) -> Callable[[RunReport, Path], None]:
+    def write(report: RunReport, path: Path) -> None:
+        write_whole(path, (json_text(data_of(report)) + "\n").encode())
+
+    return write
 
 
-def _write_page(name: str, content: Callable[[RunReport], Mapping[str, object]], report: RunReport, path: Path) -> None:
-    """Write a page of markdown: ``audit_NAME.md.jinja``, in which every text is cut and escaped."""
-    from jinja2 import Environment, StrictUndefined
+def _page_writer(name: str, content: Callable[[RunReport], Mapping[str, object]]) -> Callable[[RunReport, Path], None]:
+    """Return what writes a page of markdown: ``audit_NAME.md.jinja``, in which every text is cut and escaped."""
 
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["counted"] = counted
-    template = Path(__file__).with_name(f"audit_{name}.md.jinja").read_text(encoding="utf-8")
-    known = {"report": report, "run": report.run, "specs": _specs(report), "point": _point}
-    text = environment.from_string(template).render(**known, **content(report))
-    write_whole(path, (text.rstrip() + "\n").encode())
+    def write(report: RunReport, path: Path) -> None:
+        from jinja2 import Environment, StrictUndefined
+
+        environment = Environment(
+            autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
+        )
+        environment.filters["counted"] = counted
+        template = Path(__file__).with_name(f"audit_{name}.md.jinja").read_text(encoding="utf-8")
+        known = {"report": report, "run": report.run, "specs": _specs(report), "point": _point}
+        text = environment.from_string(template).render(**known, **content(report))
+        write_whole(path, (text.rstrip() + "\n").encode())
+
+    return write
 
 
 def _shown(value: object) -> object:
@@ -429,53 +451,45 @@ def _category(rows: Sequence[SelectionRow], category: str) -> str:
     return found[0] if len(found) == 1 else _BOTH if sorted(found) == [_RACE, _SEX] else ""
 
 
-_VERDICT_HEADERS = [GATE_COLUMNS[name].header for name in _VERDICTS]
-_VALUE_HEADERS = [FIGURE_COLUMNS[name].header for name in _VALUES]
+_write_verdicts = _table_writer(_verdicts, [GATE_COLUMNS[name].header for name in _VERDICTS])
+_write_values = _table_writer(_values, [FIGURE_COLUMNS[name].header for name in _VALUES])
 #: What a pack holds, in the order of its README.
-PARTS: Sequence[Part] = (
-    ("README.md", "this page", partial(_write_page, "readme", _readme)),
-    (
+PARTS = (
+    Part("README.md", "this page", _page_writer("readme", _readme)),
+    Part(
         "bias-profile.md",
         "groups and harms, measures, limits and who decided them, results, mitigation, re-evaluation",
-        partial(_write_page, "profile", _profile),
+        _page_writer("profile", _profile),
     ),
-    (
+    Part(
         "local-law-144.md",
         "the same rates in the order of the summary of Local Law 144: sex, race, and both",
-        partial(_write_page, "selections", _selection_summary),
+        _page_writer("selections", _selection_summary),
+        "selections",
     ),
-    ("questions.md", "which file helps with which question of laws and frameworks", _questions),
-    (
-        "verdicts.csv",
-        "every verdict with its figures and its whole reason",
-        partial(_write_table, _verdicts, _VERDICT_HEADERS),
-    ),
-    (
-        "values.csv",
-        "every statistic with its interval, neutral value and direction",
-        partial(_write_table, _values, _VALUE_HEADERS),
-    ),
-    ("records.csv", "results of single items or groups, the worst first", write_records),
-    (
+    Part("questions.md", "which file helps with which question of laws and frameworks", _questions),
+    Part("verdicts.csv", "every verdict with its figures and its whole reason", _write_verdicts),
+    Part("values.csv", "every statistic with its interval, neutral value and direction", _write_values),
+    Part("records.csv", "results of single items or groups, the worst first", write_records),
+    Part(
         "impact-ratios.csv",
         "selection rates and impact ratios by group",
-        partial(_write_table, _selections, tuple(_SELECTIONS.values())),
+        _table_writer(_selections, tuple(_SELECTIONS.values())),
+        "selections",
     ),
-    (
+    Part(
         "signatures.json",
         "what each measurement depends on: suite, settings, sample, data, model, versions",
-        partial(_write_json, _signatures),
+        _json_writer(_signatures),
     ),
-    ("data.json", "digests of suites with their word lists, of data sets, and of models", partial(_write_json, _data)),
-    ("run.json", "date, arguments, commit, settings and versions", partial(_write_json, _run)),
-    ("figures", "pictures as PNG and SVG, with their findings in words", write_figures),
-    ("report.html", "the report, as --bias-report writes it", write_report),
-    ("report.json", "the whole run, as --bias-json writes it", write_json),
+    Part("data.json", "digests of suites with their word lists, of data sets, and of models", _json_writer(_data)),
+    Part("run.json", "date, arguments, commit, settings and versions", _json_writer(_run)),
+    Part("figures", "pictures as PNG and SVG, with their findings in words", write_figures, "pictures"),
+    Part("report.html", "the report, as --bias-report writes it", write_report),
+    Part("report.json", "the whole run, as --bias-json writes it", write_json),
 )
-#: What the report must have for a pack to have a part.
-_NEEDS = {"local-law-144.md": "selections", "impact-ratios.csv": "selections", "figures": "pictures"}
 
 
 def parts_of(report: RunReport) -> list[Part]:
     """Return the parts of the pack of a run."""
-    return [part for part in PARTS if part[0] not in _NEEDS or getattr(report, _NEEDS[part[0]])]
+    return [part for part in PARTS if not part.needs or getattr(report, part.needs)]

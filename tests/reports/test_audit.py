@@ -163,7 +163,7 @@ def test_a_pack_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     def full(of: RunReport, path: Path) -> None:
         raise WriteError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(audit, "PARTS", (*audit.PARTS, ("last.csv", "the last one", full)))
+    monkeypatch.setattr(audit, "PARTS", (*audit.PARTS, audit.Part("last.csv", "the last one", full)))
     with pytest.raises(WriteError, match="No space left"):
         write_audit(report(), tmp_path)
     assert list(tmp_path.iterdir()) == []
