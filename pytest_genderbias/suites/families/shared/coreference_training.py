@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,11 @@ class CoreferenceTraining:
     examples: TextCases = field(repr=False, compare=False)
 
 
-#: Text, two spans, whether they corefer, and the name of the document.
-_MentionPair: TypeAlias = tuple[str, tuple[Span, Span], bool, str]
+class _MentionPair(NamedTuple):
+    text: str
+    spans: tuple[Span, Span]
+    corefer: bool
+    document: str
 
 
 def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
@@ -67,7 +70,7 @@ def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
     if name == "gap":
         source = data.find("gap", "development")
         pairs = [
-            (example.text, (name, example.pronoun), label, example.text)
+            _MentionPair(example.text, (name, example.pronoun), label, example.text)
             for example in read_gap(source)
             for name, label in zip(example.candidates, example.labels, strict=True)
         ]
@@ -78,14 +81,17 @@ def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
     else:
         source = conll_path(data, name)
         pairs = [pair for document in read_conll(source) for pair in _document_pairs(document)]
-    refuse_unfit(source, [corefer for *_, corefer, _ in pairs], [document for *_, document in pairs])
-    texts, spans, corefer, documents = zip(*_drawn(pairs, MOST_PAIRS), strict=True)
-    numbers = {document: number for number, document in enumerate(dict.fromkeys(documents))}
-    facts = {
-        "label": np.asarray(corefer, dtype=np.bool_),
-        "document": np.asarray([numbers[document] for document in documents], dtype=np.int64),
-    }
-    examples = TextCases([(text,) for text in texts], spans, facts)
+    refuse_unfit(source, [pair.corefer for pair in pairs], [pair.document for pair in pairs])
+    drawn = _drawn(pairs, MOST_PAIRS)
+    numbers = {document: number for number, document in enumerate(dict.fromkeys(pair.document for pair in drawn))}
+    examples = TextCases(
+        [(pair.text,) for pair in drawn],
+        [pair.spans for pair in drawn],
+        {
+            "label": np.asarray([pair.corefer for pair in drawn], dtype=np.bool_),
+            "document": np.asarray([numbers[pair.document] for pair in drawn], dtype=np.int64),
+        },
+    )
     return CoreferenceTraining(name, examples.digest(), examples)
 
 
@@ -96,7 +102,7 @@ def _winobias_pairs(path: Path) -> Iterator[_MentionPair]:
     for sentence in read_winobias(path):
         document = " and ".join(sorted(sentence.professions))
         for person, corefer in ((sentence.gold, True), (sentence.other, False)):
-            yield sentence.text, (person, sentence.pronouns[0]), corefer, document
+            yield _MentionPair(sentence.text, (person, sentence.pronouns[0]), corefer, document)
 
 
 def _document_pairs(document: Document) -> Iterator[_MentionPair]:
@@ -111,7 +117,7 @@ def _document_pairs(document: Document) -> Iterator[_MentionPair]:
             first, second = ((span[0] - start, span[1] - start) for span in (a, b))
             if gender_of_pronoun(words_of(text, first)) and not gender_of_pronoun(words_of(text, second)):
                 first, second = second, first
-            yield text, (first, second), cluster_of[a] == cluster_of[b], name
+            yield _MentionPair(text, (first, second), cluster_of[a] == cluster_of[b], name)
 
 
 def conll_path(data: DataFolder, name: str) -> Path:
@@ -157,7 +163,7 @@ def _drawn(pairs: list[_MentionPair], most: int) -> list[_MentionPair]:
     """Return the pairs of the first documents in a fixed random order, up to ``most`` pairs or ``FEWEST_DOCUMENTS``
     documents.
     """
-    documents, number, sizes = np.unique([document for *_, document in pairs], return_inverse=True, return_counts=True)
+    documents, number, sizes = np.unique([pair.document for pair in pairs], return_inverse=True, return_counts=True)
     order = np.random.default_rng(0).permutation(len(documents))
     n = max(FEWEST_DOCUMENTS, int(np.searchsorted(np.cumsum(sizes[order]), most, side="right")))
     is_drawn = np.isin(number.ravel(), order[:n])
