@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -82,6 +82,7 @@ class Baseline:
         correct_for: the comparisons that bounds hold for together: the gated statistics of the ``"model"`` or of the
             ``"module"``, ``"none"``, or their number.
         command: the command that accepts a worse value, without the reason.
+        models: names of the models of the run.
         gates: gates of the run on baselines of the model, whether or not they are stored yet.
         sees: the growth of bias that a gate without a margin has to see, as a share; ``None`` for
             :data:`~pytest_genderbias.gates.sensitivity.MOST`.
@@ -102,6 +103,7 @@ class Baseline:
     reason: str | None = None
     correct_for: str | int = "model"
     command: str | None = None
+    models: Collection[str] = ()
     gates: int = 1
     sees: float | None = None
     moved: set[str] = field(default_factory=set)
@@ -295,8 +297,7 @@ class Baseline:
         """Return the models beside those of the run that have the baseline entry in their file of the same module,
         those of a like name first.
         """
-        here = re.findall(r"--bias-model[= ]'?([^\s=']+)=", self.command or "")
-        books = [book for book in listed(self.directory, f"*/{self.path.name}") if book.parent.name not in here]
+        books = [book for book in listed(self.directory, f"*/{self.path.name}") if book.parent.name not in self.models]
         others = [book.parent.name for book in books if book != self.path and name in read_book(book)]
         close = close_names(self.model, others)
         return [*close, *(other for other in others if other not in close)]

@@ -304,6 +304,7 @@ def baseline_of(item: pytest.Item, model: str) -> Baseline:
             settings.reason,
             settings.correct_for,
             update_command(item),
+            [spec.name for spec in settings.models],
             gates=_baseline_gates(item, model),
             sees=settings.sees,
         )

@@ -93,7 +93,7 @@ def test_the_command_for_a_wrong_name_keeps_what_was_typed(tmp_path: Path) -> No
     assert found.code == "no_baseline"
     assert "pytest -x --bias-model=candidate=./m t.py::gate:candidate" in found.text
     beside = f"pytest '--bias-model=candidate=./c' {typed.removeprefix('pytest ')}"  # which the run compares it with
-    found = Baseline(tmp_path, "m", "t.py", command=beside).judge(one(0.2), 0.1)
+    found = Baseline(tmp_path, "m", "t.py", command=beside, models=["candidate", "m"]).judge(one(0.2), 0.1)
     assert f"{beside}-new" in found.text and "next release" not in found.text
 
 
