@@ -227,7 +227,7 @@ class _Pretraining(CorpusTraining):
     def __post_init__(self) -> None:
         """Reject invalid settings, and set ``makes_task`` for a training from nothing."""
         if reserved := next((name for name in self.arguments if name in _SETTINGS), None):
-            raise SettingError(f"the training argument {reserved!r} has a setting of the recipe: {_SETTINGS[reserved]}")
+            raise SettingError(f"{reserved} of arguments has a setting of the recipe: {_SETTINGS[reserved]}")
         super().__post_init__()
         sizes = [name for name in ("layers", "hidden_size", "heads") if vars(self)[name] is not None]
         if self.weights not in _RATES:

@@ -211,17 +211,17 @@ def check_arguments(arguments: Mapping[str, object]) -> None:
     """Check arguments of the Trainer: reject unknown ones, those that the recipe sets, and invalid numbers.
 
     Raises:
-        SettingError: naming the argument.
+        SettingError: beginning with the name of the argument.
     """
     for name, value in arguments.items():
         if name in _OURS:
-            raise SettingError(f"the training argument {name!r} is decided by the recipe; leave it out")
+            raise SettingError(f"{name} of arguments is decided by the recipe; leave it out")
         if name not in _known_arguments():
-            raise SettingError(f"transformers.TrainingArguments has no argument {name!r}")
+            raise SettingError(f"{name} is no argument of transformers.TrainingArguments")
         if kind := _NUMBERS.get(_known_arguments()[name]):
-            check_setting(f"the training argument {name!r}", kind, value)
+            check_setting(f"{name} of arguments", kind, value)
         if name in _ABOVE_ZERO:
-            check_setting(f"the training argument {name!r}", _Above, value)
+            check_setting(f"{name} of arguments", _Above, value)
 
 
 @cache

@@ -354,7 +354,11 @@ MISTAKES = [
     ("log: LOG", "noise: loud", ":4: noise should be a number, got 'loud'"),
     ("log: LOG", "noise: -1", ":4: noise should be 0 or more, got -1"),
     ("log: LOG", "arguments: 3", ":4: arguments should be a mapping, got 3"),
-    ("log: LOG", "arguments: {warm_up: 3}", ":4: transformers.TrainingArguments has no argument 'warm_up'"),
+    ("log: LOG", "arguments: {warm_up: 3}", ":4: warm_up is no argument of transformers.TrainingArguments"),
+    ("{name: stub, log: LOG}", "\n      name: masked-lm\n      arguments:\n        bf16: true\n        weight_decay: x",
+        ":8: weight_decay of arguments should be a number, got 'x'"),
+    ("{name: stub, log: LOG}", "\n      name: masked-lm\n      arguments:\n        warmup_steps: 3",
+        ":7: warmup_steps of arguments has a setting of the recipe: warmup"),
     ("name: stub, log: LOG", "name: masked-lm, arguments: 3", ":4: arguments should be a mapping, got 3"),
     ("    reduces:", "    seeds: 0\n    reduces:", ":5: 'seeds' of the mitigation should be a whole number of at "
                                                    "least 1 or a list*, got a whole number (0)"),
