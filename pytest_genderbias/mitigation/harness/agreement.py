@@ -14,6 +14,7 @@ from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.mitigation.harness.retraining import new_heads as run_with_new_heads
+from pytest_genderbias.mitigation.harness.retraining import recipe_that_trains
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec
 from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
@@ -227,6 +228,8 @@ def measure_points(
     """Yield the points of runs one by one, so that they can be stored as they are measured. Arguments and errors as
     :func:`agreement`.
     """
+    for name, run in runs.items() if new_heads else ():
+        recipe_that_trains(run, f"the run of {name}")
     for method, alone in _models_of(runs):
         figures, p_values = _values(alone, intrinsic)
         new_head: dict[str, float | None] = {}

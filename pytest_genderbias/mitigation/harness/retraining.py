@@ -36,18 +36,23 @@ def recipe_of_heads(run: MitigationRun) -> Recipe:
         SettingError: the run has none, or the encoders before and after are equal, so that their new heads would be,
             too.
     """
-    recipe = _training_recipe(run)
+    recipe = recipe_that_trains(run)
     pairs = zip(run.models(BEFORE), run.models(AFTER), strict=True)
     if all(_encoder(run, before) == _encoder(run, after) is not None for (before,), (after,) in pairs):
         raise SettingError(_one_encoder(recipe))
     return recipe
 
 
-def _training_recipe(run: MitigationRun) -> Recipe:
+def recipe_that_trains(run: MitigationRun, called: str = "this run") -> Recipe:
+    """Return the recipe of a run.
+
+    Raises:
+        SettingError: the run has none; ``called`` says which run.
+    """
     if not isinstance(run.recipe, Recipe):
         raise SettingError(
-            "a new head is trained on the frozen encoder, and this run has no recipe that trains; give it one"
-            " (recipe=...), or leave new heads out"
+            f"superficial and new_heads train a new head on the frozen encoder, and {called} has no recipe that trains;"
+            " give it one (recipe=...), or leave these out"
         )
     return run.recipe
 
@@ -100,7 +105,7 @@ def new_heads(run: MitigationRun) -> Iterator[MitigationRun]:
         SettingError: the run has no recipe that trains.
         ModelError: a model is not a network with an encoder to freeze.
     """
-    recipe = _training_recipe(run)
+    recipe = recipe_that_trains(run)
     with ExitStack() as stack:
         folder = run.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
         rows = recipe.rows()

@@ -202,7 +202,7 @@ def test_a_point_has_the_distances_of_coreference(tmp_path):
         agreement({"swapped": run}, [replace(gap, statistic="nothing")], [distance], new_heads=False)
 
 
-def test_runs_that_cannot_be_compared_are_refused(runs, careers, checkpoint):
+def test_runs_that_cannot_be_compared_are_refused(runs, careers):
     one, other = runs["scrubbing"], runs["subsampling"]
     with pytest.raises(SettingError, match="2 runs have the method 'scrubbing'; give the runs by name"):
         agreement([one, one])
@@ -215,6 +215,5 @@ def test_runs_that_cannot_be_compared_are_refused(runs, careers, checkpoint):
     shifted = replace(other, before=other.after)
     with pytest.raises(SettingError, match="scrubbing and subsampling have different models before for seed 3"):
         agreement({"scrubbing": one, "subsampling": shifted}, [probe(careers)], [GAP])
-    path = str(checkpoint("bert"))
-    with pytest.raises(SettingError, match="this run has no recipe that trains"):
-        agreement({"x": MitigationRun(path, path)}, [BiasFigure("weat", "effect_size")], [GAP])
+    with pytest.raises(SettingError, match="the run of subsampling has no recipe that trains"):
+        agreement({"scrubbing": one, "subsampling": replace(other, recipe=None)}, [probe(careers)], [GAP])
