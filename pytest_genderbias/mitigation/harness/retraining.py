@@ -162,6 +162,10 @@ def compress(run: MitigationRun, settings: Mapping[str, object]) -> dict[str, fl
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
-    """Return the mean of values, ``None`` if one is missing or there is none."""
+    """Return the mean of values, ``None`` if one is missing or there is none.
+
+    >>> mean_of([1.0, 2.0]), mean_of([1.0, None]), mean_of([])
+    (1.5, None, None)
+    """
     numbers = [value for value in values if value is not None]
     return float(np.mean(numbers)) if len(numbers) == len(values) and numbers else None
