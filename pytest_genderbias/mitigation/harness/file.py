@@ -410,7 +410,6 @@ def _make_recipe(part: LocatedMap, data_folder: Path | None) -> Recipe:
     """Return the recipe, whose paths are relative to the file."""
     settings = _known_settings(part, "recipe")
     with _located(part, [one for one in part.values() if isinstance(one, LocatedMap)]):
-        check_setting("arguments", Mapping[str, object], settings.get("arguments", {}))
         for key in set(_PATHS) & set(settings):
             check_setting(key, str, part[key])
             if key == "data" or set(part[key]) & set("./\\"):  # otherwise the name of a data set
