@@ -74,7 +74,7 @@ def mitigated(
     return mitigate(model, applied, recipe, folder=places.trainings, progress=places.progress, **how)
 
 
-_OF_AN_ENTRY = ("suite", "as", "sides", "retrained", "units")
+_OF_AN_ENTRY = ("suite", "as", "sides", "retrained", "units")  #: keys of an entry of ``measure`` that are no options
 
 
 def label_of(entry: Mapping[str, Any]) -> str:
@@ -439,7 +439,7 @@ def _figures_at(place: str, entries: Sequence[HistoryEntry | None], task: str) -
     return figures
 
 
-_OF_FIGURES = ("suite", "statistics", "as", "p_value")
+_OF_FIGURES = ("suite", "statistics", "as", "p_value")  #: the same of ``intrinsic`` and ``extrinsic``
 
 
 def carry_out_agreement(settings: Mapping[str, Any], places: Places) -> Outcome:
