@@ -22,7 +22,8 @@ from support.forks import forked
 from support.interrupted import StopAt
 from support.tiny_checkpoints import make_network, save_checkpoint, tokenizer
 
-from pytest_genderbias.errors import ModelError, SettingError
+from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.recipes import trainer
 from pytest_genderbias.recipes.recipe import PLAIN, Training
@@ -222,6 +223,12 @@ def test_weights_that_are_no_numbers_are_no_model(tmp_path):
     with pytest.raises(ModelError, match="lower the learning rate"):
         train(tmp_path, learning_rate=1e30, max_grad_norm=0.0)
     assert not (tmp_path / "model").exists()
+
+
+def test_without_accelerate_nothing_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "find_spec", lambda name: None)
+    with pytest.raises(NotApplicableError, match=r"needs accelerate: pip install '.*\[train\]'"):
+        make_recipe("nli").train(None, [], 0, tmp_path)
 
 
 def test_arguments_are_checked():
