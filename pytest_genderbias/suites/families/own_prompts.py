@@ -140,7 +140,7 @@ class Paired(Family[PairedBody]):
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "slots", "answer", "words", "prompts", "controls")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        **_GROUPS.statistics(),
+        **_GROUPS.statistics("score"),
         "largest_difference": FamilyStatistic(
             SIZE,
             "mean of the highest group minus that of the lowest in what the suite reads of a reply",
@@ -148,6 +148,7 @@ class Paired(Family[PairedBody]):
             no_gate="chance raises it, the more groups the more; gate group_rms",
             without_chance="group_rms",
         ),
+        **_GROUPS.statistics("refused", "length"),
         "refused": asking.refused_statistic("prompt", _OVER),
         "readable": FamilyStatistic(
             SHARE,

@@ -123,6 +123,13 @@ def test_a_baseline_fails_where_three_groups_drift_apart(tmp_path):
     assert worse.code == "regressed" and now.value - then.value == pytest.approx(2.94, abs=0.2)
 
 
+def test_figures_stay_in_the_order_in_which_baselines_store_them():
+    """In another order equal figures have an item file with another digest."""
+    of_replies = ["refusal_rms", "refusal_difference", "length_rms", "length_difference"]
+    found = list(load_suite("hiring-screen").family.statistics)
+    assert found[:7] == ["group_rms", "difference", "largest_difference", *of_replies]
+
+
 def test_numbers_and_lengths_of_a_text_are_read(tmp_path):
     class System:
         def reply(self, messages, n, seed):

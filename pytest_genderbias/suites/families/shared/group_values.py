@@ -92,10 +92,11 @@ class GroupValues:
             raise UndefinedError(f"no {self.unit} has an answer for every group")
         return take_arrays(arrays, self.unit)[0][there], values[there]
 
-    def statistics(self) -> dict[str, FamilyStatistic]:
-        """Return the root mean square of each value, and the mean differences of two groups."""
+    def statistics(self, *names: str) -> dict[str, FamilyStatistic]:
+        """Return the root mean square, and the mean difference of two groups, of the named values or of all."""
         found = {}
-        for name, value in self.values.items():
+        for name in names or self.values:
+            value = self.values[name]
             meaning = (
                 f"root mean square of the groups' deviations from their mean in {value.of}, without what chance adds"
             )
