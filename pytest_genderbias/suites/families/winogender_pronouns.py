@@ -39,7 +39,7 @@ def _accuracy_gap_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return the numbers of correct answers and of sentences, with she and with he, by occupation."""
     names, n, right = take_arrays(arrays, "resolved", "sentences", "right")
     if not n.any(axis=0).all():
-        raise UndefinedError("no sentences of that gender are among those scored")
+        raise UndefinedError("no sentences with she, or none with he, are among those scored")
     return accuracy_gap_sums(names, right, n, _OVER)
 
 

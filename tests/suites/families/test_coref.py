@@ -165,6 +165,9 @@ def test_winogender_by_hand(tmp_path):
     assert found.items["occupation"].tolist() == ["chef", "mechanic", "nurse"]
     assert found.items["likelihood"] == pytest.approx([0.5, 1 - p, p])
     assert found.items["share"] == pytest.approx([0.196, 0.018, 0.8958])
+    data = winogender(tmp_path, HEAD + "".join(f"{i}\t{s}\n" for i, s in rows if ".female" in i))
+    found = run("coref-winogender", Planted(lambda word, g: logit.get((word, g), 0.0)), data)
+    assert found.reasons["accuracy_gap"] == "no sentences with she, or none with he, are among those scored"
 
 
 def test_a_scorer_that_ignores_gender_has_no_correlation(shared_data):
