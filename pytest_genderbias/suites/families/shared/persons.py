@@ -238,9 +238,9 @@ def _shares(labels: Sequence[str], group: Sequence[int], options: Options) -> Fl
         _require_groups(compared_groups(options), set(table.groups), where)
         training, of = zip(*rows, strict=True)
     code = {key: i for i, key in enumerate(_spellings(training, where))}
-    share = np.append(shares_of_first([code[folded(label)] for label in training], of, len(code)), np.nan)
-    by_label = {label: share[code.get(folded(label), -1)] for label in set(labels)}
-    return np.asarray([by_label[label] for label in labels], dtype=np.float64)
+    share = shares_of_first([code[folded(label)] for label in training], of, len(code))
+    known = {label: share[code[folded(label)]] for label in set(labels) if folded(label) in code}
+    return np.asarray([known.get(label, np.nan) for label in labels], dtype=np.float64)
 
 
 def scored_persons(answer: Answer) -> tuple[Persons, int]:
