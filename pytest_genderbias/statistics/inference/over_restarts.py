@@ -500,8 +500,8 @@ def compare_crossed(
     _, freedom, share = errors[sign]
     method = _CROSSED.format(over=after.over, freedom=freedom, share=share) + ("" if prior is None else _MODERATED)
     over, labels = f"restarts and {after.over}", before.mean_sums.labels
-    own = (before.mean_sums.by_itself(), after.mean_sums.by_itself())
-    return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, labels, 0.0, *own)
+    found = Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, labels)
+    return replace(found, of_then=before.mean_sums.by_itself(), of_now=after.mean_sums.by_itself())
 
 
 def _in_clusters_of(now: ItemSums, restarts: Restarts) -> list[ItemSums]:
