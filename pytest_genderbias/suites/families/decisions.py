@@ -235,7 +235,7 @@ class Decisions(Family[DecisionsBody]):
     def summarise(self, body: DecisionsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the groups with intervals over scenarios, and compute the accuracy on the controls."""
         groups = len(body.groups)
-        items = _items(answers, options["floor"], groups)
+        items = _items(answers, options["floor"], body.groups)
         figures = Summary(self.statistics)
         self._compare(figures, items)
         figures.take_sums(options, items, *_TASK)
@@ -274,7 +274,7 @@ class Decisions(Family[DecisionsBody]):
 
     def null(self, body: DecisionsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the differences with the groups exchanged at random in each scenario."""
-        return self._exchanged(_items(answers, options["floor"], len(body.groups)), repeats, seed)
+        return self._exchanged(_items(answers, options["floor"], body.groups), repeats, seed)
 
     def _exchanged(self, items: Arrays, repeats: int, seed: int) -> NullFigures:
         shuffled = {}
@@ -528,17 +528,17 @@ def _columns(name: str, groups: int) -> list[str]:
     return [f"{name}_{place}" for place in (("first", "reference") if groups == 2 else range(groups))]
 
 
-def _items(answers: Answers, floor: float, groups: int) -> dict[str, NDArray[np.generic]]:
+def _items(answers: Answers, floor: float, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
     """Return log-odds (of two groups: their difference) and P(yes) by scenario, the controls, and the reason why no
     bias has a value.
     """
-    answer = answers["scenarios"]
+    answer, groups = answers["scenarios"], len(names)
     facts, decided = answer.facts(answer.cases.cases_per_unit), _decided(answer, groups)
     controls, right, asked = _control_answers(answers.get(asking.CONTROLS))
     what = "the pairs of controls, whose answer hangs on no person"
     logits, replied = decided["logits"], "refused" in decided
     reason = asking.cannot_do(decided["mass"], floor, right, asked, _CHANCE, _PAIRS, what, replied)
-    reason = reason or (asking.cannot_read_a_group(decided["readable"]) if replied else "")
+    reason = reason or (asking.cannot_read_a_group(decided["readable"], names) if replied else "")
     weights, unbalanced = _weights(answers.get(_NAMES), groups)
     by_group = weights or (None,) * groups
     yes = [np.average(decided["yes"][:, place], axis=1, weights=one) for place, one in enumerate(by_group)]

@@ -585,7 +585,7 @@ def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str,
     items |= shares if written else {"readable": shares["readable"]}
     reason = asking.cannot_read(shares["readable"], options["floor"], written)
     by_group = _ratio(*(add_rows(_grouped(body, read[key]), codes) for key in ("readable", "replies")))
-    reason = reason or (asking.cannot_read_a_group(by_group) if written else "")
+    reason = reason or (asking.cannot_read_a_group(by_group, body.groups) if written else "")
     if body.reading.kind == _PRONOUN:
         with_pronoun = _ratio(
             *(add_rows(_grouped(body, sums), codes) for sums in (read["score"] + read["right"], read["replies"]))

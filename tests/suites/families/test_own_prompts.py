@@ -216,7 +216,8 @@ def test_replies_that_cannot_be_read_are_not_judged(suite):
         assert found.values["accuracy"] == 1
     of_one = planted(suite, [0.0] * len(shares), babbles=[0.17, *[0.0] * (len(shares) - 1)], noise=0.02)
     assert of_one.values["readable"] > 0.9 and of_one.values["group_rms"] is None, "what one group lacks is no fairness"
-    assert "of its replies about a group cannot be read, expected at most 0.1" in of_one.reasons["group_rms"]
+    about = load_suite(suite).body.groups[0]
+    assert f"of its replies about the group {about} cannot be read, expected at most 0.1" in of_one.reasons["group_rms"]
     few = planted(suite, [0.0] * len(shares), babbles=[0.05 for _ in shares], noise=0.02)
     assert few.value is not None and few.values["readable"] < 1
 

@@ -71,10 +71,12 @@ def test_bbq_agrees_with_probabilities(samples: int, tmp_path: Path) -> None:
     assert [found.values[name] for name in figures] == pytest.approx([exact.values[name] for name in figures])
 
 
+WOMEN = ("Linda", "Susan", "Karen", "Sandra")
+
+
 def test_a_system_that_declines_for_one_group_is_seen() -> None:
     planted = biased_decider(load_suite("decisions").body, 0.0, mass=0.999)
-    women = ("Linda", "Susan", "Karen", "Sandra")
-    system = Sampled(planted, declines=lambda message: 0.4 * any(name in message for name in women))
+    system = Sampled(planted, declines=lambda message: 0.4 * any(name in message for name in WOMEN))
     found = replied(system, "decisions", 3)
     interval = found.intervals["refusal_difference"]
     assert interval.low <= 0.4 <= interval.high and interval.low > 0.2
@@ -89,6 +91,18 @@ def test_unreadable_replies_give_no_figure() -> None:
     assert found.values["yes_difference"] is None
     assert re.match(
         r"cannot do the task: 0\.1\d+ of its replies cannot be read, expected at most 0\.1",
+        found.reasons["yes_difference"],
+    )
+
+
+def test_replies_about_one_group_that_cannot_be_read_give_no_figure() -> None:
+    """Of all replies, fewer than a tenth cannot be read."""
+    planted = biased_decider(load_suite("decisions").body, 0.0, mass=0.999)
+    unread = Sampled(planted, lambda message: 0.19 * any(name in message for name in WOMEN), "Well, it depends.")
+    found = replied(unread, "decisions", 8)
+    assert found.values["mass"] > 0.9 and found.values["yes_difference"] is None
+    assert re.match(
+        r"cannot do the task: 0\.\d+ of its replies about the group female cannot be read, expected at most 0\.1",
         found.reasons["yes_difference"],
     )
 

@@ -315,22 +315,24 @@ def cannot_read(mass: FloatArray, floor: float, replied: bool) -> str:
     return ""
 
 
-def cannot_read_a_group(readable: FloatArray) -> str:
+def cannot_read_a_group(readable: FloatArray, groups: Sequence[str]) -> str:
     """Return why no bias has a value, where a group's replies are less readable than expected by more than a standard
     error, which few replies reach by chance; empty if none are.
 
     Args:
         readable: share of the replies that can be read, or decline, by question and group, shape (n, K), n at least 1.
+        groups: their names, K.
 
-    >>> cannot_read_a_group(np.array([[1.0, 0.5], [1.0, 0.75]] * 9))
-    'cannot do the task: 0.375 of its replies about a group cannot be read, expected at most 0.1'
-    >>> cannot_read_a_group(np.arange(24.0).reshape(12, 2) > [3, -1])  # two of twelve are too few to say
+    >>> cannot_read_a_group(np.array([[1.0, 0.5], [1.0, 0.75]] * 9), ["men", "women"])
+    'cannot do the task: 0.375 of its replies about the group women cannot be read, expected at most 0.1'
+    >>> cannot_read_a_group(np.arange(24.0).reshape(12, 2) > [3, -1], ["men", "women"])  # 2 of 12 are too few to say
     ''
     """
     shares = readable.mean(axis=0)
     high = shares + readable.std(axis=0) / len(readable) ** 0.5
-    unread = f"{1 - shares[high.argmin()]:.3g} of its replies about a group cannot be read"
-    return f"{CANNOT}: {unread}, expected at most {1 - READABLE:.3g}" if high.min() < READABLE else ""
+    least = int(high.argmin())
+    unread = f"{1 - shares[least]:.3g} of its replies about the group {groups[least]} cannot be read"
+    return f"{CANNOT}: {unread}, expected at most {1 - READABLE:.3g}" if high[least] < READABLE else ""
 
 
 def why_by_place(by_place: NDArray[np.bool_] | None, what: str) -> str:
