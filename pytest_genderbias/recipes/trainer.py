@@ -6,7 +6,6 @@ The setting ``freeze`` of recipes and of a ``Training`` says which parameters ar
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import random
@@ -15,8 +14,7 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -69,7 +67,6 @@ _OURS = (
     "output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps", "disable_tqdm", "save_only_model",
     "ignore_data_skip"
 )  # fmt: skip
-_NUMBERS = {"int": int, "float": float, "bool": bool}
 _Above: TypeAlias = Annotated[float, Rule("above 0", exclusiveMinimum=0)]
 _ABOVE_ZERO = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs")
 _STATE = "trainer_state.json"  #: the file that the Trainer writes last
@@ -213,28 +210,20 @@ def check_arguments(arguments: Mapping[str, object]) -> None:
     Raises:
         SettingError: beginning with the name of the argument.
     """
+    if not arguments:
+        return
+    from transformers import TrainingArguments  # takes seconds
+
+    kinds = {one.name: one.type for one in fields(TrainingArguments)}
     for name, value in arguments.items():
         if name in _OURS:
             raise SettingError(f"{name} of arguments is decided by the recipe; leave it out")
-        if name not in _known_arguments():
+        if name not in kinds:
             raise SettingError(f"{name} is no argument of transformers.TrainingArguments")
-        if kind := _NUMBERS.get(_known_arguments()[name]):
-            check_setting(f"{name} of arguments", kind, value)
+        if kinds[name] in (int, float, bool):
+            check_setting(f"{name} of arguments", kinds[name], value)
         if name in _ABOVE_ZERO:
             check_setting(f"{name} of arguments", _Above, value)
-
-
-@cache
-def _known_arguments() -> Mapping[str, str]:
-    """Return the annotations of the Trainer's arguments, from the source: a gate file is read without importing
-    transformers, which takes seconds.
-    """
-    package = find_spec("transformers")
-    assert package is not None and package.origin is not None
-    source = Path(package.origin).with_name("training_args.py").read_text(encoding="utf-8")
-    owner = next(one for one in ast.parse(source).body if getattr(one, "name", "") == "TrainingArguments")
-    written = [one for one in ast.iter_child_nodes(owner) if isinstance(one, ast.AnnAssign)]
-    return {ast.unparse(one.target): ast.unparse(one.annotation) for one in written}
 
 
 def require_train() -> None:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.recipes import trainer
 from pytest_genderbias.recipes.recipe import PLAIN, Training
-from pytest_genderbias.recipes.trainer import _known_arguments, check_arguments, freeze, last_checkpoint, run_trainer
+from pytest_genderbias.recipes.trainer import check_arguments, freeze, last_checkpoint, run_trainer
 
 ARGUMENTS = {
     "per_device_train_batch_size": 4,
@@ -237,12 +236,6 @@ def test_arguments_are_checked():
         check_arguments({"warmup": 10})
     with pytest.raises(SettingError, match="seed of arguments is decided by the recipe"):
         check_arguments({"seed": 1})
-
-
-def test_the_names_and_numbers_of_arguments_are_those_of_transformers():
-    names = {int: "int", float: "float", bool: "bool"}
-    written = {one.name: names.get(one.type) for one in fields(transformers.TrainingArguments)}
-    assert {name: kind if kind in names.values() else None for name, kind in _known_arguments().items()} == written
 
 
 @pytest.mark.parametrize(
