@@ -89,10 +89,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         at_work(item.config)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True)  # which is called where another plugin runs the test, too
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Note which test runs, for a fixture that it asks for by name (``request.getfixturevalue``)."""
     item.config.stash[TEST] = item
+    return (yield)
 
 
 def at_work(config: pytest.Config) -> Work:

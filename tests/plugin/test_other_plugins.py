@@ -85,6 +85,25 @@ def test_a_gate_is_not_run_again(project: pytest.Pytester) -> None:
     assert len(json.loads(project.path.joinpath("r.json").read_text())["judgements"]) == 2
 
 
+RUNS_TESTS = """
+import pytest
+from _pytest.runner import runtestprotocol
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    runtestprotocol(item, nextitem=nextitem)
+    return True
+"""
+
+
+def test_a_plugin_may_run_the_tests(project: pytest.Pytester) -> None:
+    project.makeconftest(RUNS_TESTS)
+    project.makepyfile(test_it=TRIES)
+    project.runpytest(model(project, "good"), "--bias-json=r.json").assert_outcomes(failed=1)
+    [judgement] = json.loads(project.path.joinpath("r.json").read_text())["judgements"]
+    assert judgement["test"] == "test_it.py::test_flaky[m]"
+
+
 def test_the_entry_of_a_test_that_is_run_again_and_fails_is_kept(project: pytest.Pytester) -> None:
     project.makepyfile(
         test_it="""
