@@ -56,6 +56,15 @@ def test_next_months_checkpoint_meets_last_months_baseline(gated: pytest.Pyteste
     gated.runpytest(model(gated, "better", "release")).assert_outcomes(passed=1)
 
 
+def test_a_model_of_the_run_is_not_the_release_before_another(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good", "release"), "--bias-update")
+    alone = gated.runpytest(model(gated, "good", "next"))
+    alone.stdout.fnmatch_lines(["*next has no baseline of 'tiny-nli', but release has: is it the next release of it?*"])
+    both = gated.runpytest(model(gated, "good", "next"), model(gated, "good", "release"))
+    both.assert_outcomes(failed=1, passed=1)
+    both.stdout.fnmatch_lines(["*no baseline entry 'tiny-nli' in *"])
+
+
 def test_packaged_suites_gate_where_there_is_a_baseline(project: pytest.Pytester) -> None:
     suites = "--bias-suite=tiny-nli.yaml"
     project.runpytest(suites, model(project, "good")).assert_outcomes(passed=1)

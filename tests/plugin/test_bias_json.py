@@ -105,15 +105,17 @@ def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path: Path, content
     assert message in str(caught.value)
 
 
-def test_other_files_are_written_though_one_cannot_be(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("place", "writer"), [("", "run_report:write_json"), ("there", "written_gates:write_gates")])
+def test_other_files_are_written_though_one_cannot_be(tmp_path: Path, place: str, writer: str) -> None:
     report = RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"))
+    (tmp_path / "there").write_text("a file that is there is written again, and its trouble told once")
     broken, whole = (
-        Output("json", "run_report:write_json", as_is, flagged=True),
+        Output("json", writer, as_is, flagged=True),
         Output("runs", "run_report:write_json", as_is, flagged=True),
     )
-    settings = Settings(**dict.fromkeys(FLAGS) | {"json": tmp_path, "runs": tmp_path / "whole.json"})  # type: ignore[arg-type]
+    settings = Settings(**dict.fromkeys(FLAGS) | {"json": tmp_path / place, "runs": tmp_path / "whole.json"})  # type: ignore[arg-type]
     ended, [trouble] = write_outputs(report, settings, (broken, whole))
-    assert trouble.startswith(f"--bias-json: {tmp_path} cannot be written")
+    assert trouble.startswith(f"--bias-json: {tmp_path / place} cannot be written")
     assert read_report(tmp_path / "whole.json") == ended
     assert (ended.run.exit_status, ended.failures) == (1, (trouble,))
 

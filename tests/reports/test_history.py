@@ -96,13 +96,13 @@ def test_several_samples_of_a_run_are_one_point_with_the_worst_verdict(tmp_path:
         part = replace(hand_made(shift - 0.05), n=6)
         judgements = (
             judge_limit(whole, Limit(at_most=0.3)).settled("failed" if shift else "passed", "a"),
-            judge_limit(part, Limit(at_most=0.9)).settled("passed", "b"),
+            judge_limit(part, Limit(at_least=0.1, at_most=0.9)).settled("passed", "b"),
         )
         write_history(on(day, whole, part, ungated, judgements=judgements), tmp_path / "bias.db")
     (trace,) = read_history(tmp_path / "bias.db")
-    assert [(point.value, point.outcome, point.most) for point in trace.points] == [
-        (pytest.approx(0.25), "passed", 0.3),
-        (pytest.approx(0.35), "failed", 0.3),
+    assert [(point.value, point.outcome, point.least, point.most) for point in trace.points] == [
+        (pytest.approx(0.25), "passed", None, 0.3),
+        (pytest.approx(0.35), "failed", None, 0.3),
     ]
     assert trace.worsening() == pytest.approx(0.1) and trace.last.verdict == "limit broken"
 

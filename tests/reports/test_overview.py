@@ -113,8 +113,7 @@ def test_refusals_that_differ_by_group_stand_beside_the_main_statistic(low: floa
     refuses = measured("hiring-screen", {"group_rms": 0.0, "refusal_difference": 0.512, "refusal_rms": 0.256})
     bounds = dict.fromkeys(("refusal_difference", "refusal_rms"), Interval(low, 0.599, 0.95, "prompts", ""))
     rows = lines([dataclasses.replace(refuses, intervals={**refuses.intervals, **bounds})], [])
-    assert any("refusal_difference" in row and "0.440 to 0.599" in row for row in rows) == is_shown
-    assert not any("refusal_rms" in row for row in rows)
+    assert ["0.440 to 0.599" in row for row in rows if "refusal_" in row] == [True] * is_shown
 
 
 def test_a_reason_that_several_statistics_of_a_suite_share_is_given_once() -> None:
