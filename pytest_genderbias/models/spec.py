@@ -302,6 +302,13 @@ def _parse(spec: str) -> ModelSpec:
     hub_id, revision = parts
     if hub_id in DEMOS:
         raise ModelError(f"{hub_id} comes with the package and has no revisions; leave out @{revision}")
+    folder = ALIASES.get(hub_id, hub_id)
+    if Path(folder).is_dir():  # transformers would load it, whatever the revision is
+        raise ModelError(
+            f"{folder} is a folder here, and @{revision} cannot choose a revision of it; give ./{folder} to measure"
+            f" the folder, adapter:./{folder}@{revision} if that is an adapter and its base, or run elsewhere for the"
+            " model of the hub"
+        )
     if hub_id in ALIASES:  # at a revision
         return replace(_parse(ALIASES[hub_id]), name=hub_id, spec=spec, revision=revision)
     _refuse_misspelt(hub_id)

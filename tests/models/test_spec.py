@@ -107,6 +107,18 @@ def test_a_hub_id_may_have_a_revision(spec: str, name: str, target: str, revisio
     assert (parsed.name, parsed.target, parsed.revision) == (name, target, revision)
 
 
+@pytest.mark.parametrize(
+    "spec", ["tuned@v1", "tuned=tuned@base", "org/model@v1", "gpt2@v1", "adapter:org/lora@tuned@v1"]
+)
+def test_a_folder_has_no_revision(spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transformers loads the folder of that name, whatever the revision."""
+    for folder in ("tuned", "org/model", "openai-community/gpt2"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=r"is a folder here, and @\w+ cannot choose a revision of it"):
+        parse_spec(spec)
+
+
 def test_the_base_of_an_adapter_may_have_a_revision() -> None:
     base = parse_spec("adapter:org/lora@org/model@v1").base
     assert base is not None and (base.target, base.revision) == ("org/model", "v1")
