@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError, installing
+from pytest_genderbias.models.behaviour import Probe, moved, rounding
 from pytest_genderbias.models.checkpoints import checked_checkpoint, load_tokenizer, read_network, refuse_missing
 from pytest_genderbias.models.config import class_with_head, quantisation_method, role_of_config, settled_role
 from pytest_genderbias.models.model import Model
@@ -51,7 +52,9 @@ _WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model")
 _NAME = "default"  #: of the one adapter that is loaded, inside peft
 _PREFIX = "base_model.model."  #: of each entry of an adapter, before the name of the base's weight
+_WHOLE = ".modules_to_save."  #: in the names of weights that peft saved whole, which it may save without it, too
 _BASE = ".base_layer."  #: between the name of an adapted layer and that of its own weight, inside peft
+_OTHER_BASE = "give the base that it was trained on: adapter:DIR@BASE"
 _MOST_BYTES = 1 << 20  #: of adapter_config.json
 #: Output layers of classification heads: their rows are the labels.
 _HEADS = re.compile(
@@ -210,15 +213,16 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         )
     of_base = ModelSource(replace(base, name=name, spec=source.spec.spec), source.role, source.config)
     network, missing = read_network(of_base, settings)
-    with reading_errors(place, "adapter"), _quiet():
-        network, given = _merge(network, weights.parent, entries, name)
-    refuse_missing(network, [weight for weight in missing if weight not in given], name)
     rows = network.get_input_embeddings().get_parameter("weight").shape[0]
     if len(tokenizer) > rows:
         raise ModelError(
             f"{name} has a tokenizer of {len(tokenizer):,} tokens, its base has embeddings of {rows:,}; give the base"
             f" with the resized embeddings, adapter:{brief(place.target)}@BASE, or a checkpoint that it was merged into"
         )
+    with reading_errors(place, "adapter"), _quiet():
+        probe = Probe(network, tokenizer, source.role.kind, name, "cpu")
+        network, given = _merge(network, weights.parent, entries, name, probe)
+    refuse_missing(network, [weight for weight in missing if weight not in given], name)
     has_modules = checkpoint_file(place, "modules.json") is not None  # the pooling of a sentence encoder
     files = place if has_modules else base
     model = checked_checkpoint(source, network, tokenizer, files, settings.device)
@@ -263,7 +267,16 @@ def _architectures(config: PreTrainedConfig, entries: Mapping[str, object], name
     if task is None:
         mapping = entries.get("auto_mapping")
         own = mapping.get("base_model_class") if isinstance(mapping, dict) else None
-        return [own] if isinstance(own, str) else config.architectures
+        if not isinstance(own, str):
+            return config.architectures
+        import transformers
+
+        expected = getattr(getattr(transformers, own, None), "config_class", None)
+        if isinstance(expected, type) and not isinstance(config, expected):
+            raise ModelError(
+                f"{name} is an adapter of a {own}, and its base is of the type {config.model_type}; {_OTHER_BASE}"
+            )
+        return [own]
     head = {"SEQ_CLS": "classifier", "CAUSAL_LM": CAUSAL_LM, "FEATURE_EXTRACTION": ENCODER}.get(str(task))
     if head is None:
         raise ModelError(
@@ -294,16 +307,18 @@ def _labels_of_head(place: ModelSpec) -> int | None:
 
 
 def _merge(
-    network: PreTrainedModel, folder: Path, entries: Mapping[str, object], name: str
+    network: PreTrainedModel, folder: Path, entries: Mapping[str, object], name: str, probe: Probe
 ) -> tuple[PreTrainedModel, set[str]]:
-    """Merge an adapter into a network. Return the network and the names of the weights that came whole with the
-    adapter, as of a head.
+    """Merge an adapter into a network, and check that a text has the same output before and after. Return the network
+    and the names of the weights that came whole with the adapter, as of a head.
     """
     import torch
     from peft import load_peft_weights, set_peft_model_state_dict
 
-    weights = load_peft_weights(str(folder), device="cpu")
-    given = {key.removeprefix(_PREFIX).replace(".modules_to_save", "").replace(_BASE, ".") for key in weights}
+    saved = load_peft_weights(str(folder), device="cpu")
+    other = {key: saved.get(key.replace(_WHOLE, "."), one) for key, one in saved.items()}  # where tokens were added
+    weights = {key: one for key, one in saved.items() if other[key] is one or not torch.equal(one, other[key])}
+    given = {key.removeprefix(_PREFIX).replace(_WHOLE, ".").replace(_BASE, ".") for key in weights}
     whole = _digests(network, given)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # some initialisations draw numbers; what matters of them is loaded
@@ -313,14 +328,25 @@ def _merge(
         if tensor.is_floating_point():
             tensor.fill_(float("nan"))
     try:
-        loaded: Any = set_peft_model_state_dict(wrapped, weights)  # what load_state_dict() of torch returns
+        with _fitting(name):
+            loaded: Any = set_peft_model_state_dict(wrapped, weights)  # what load_state_dict() of torch returns
     except KeyError as error:
         raise ModelError(
             f"the adapter of {name} lacks the weight {error}; save it again with peft's save_pretrained()"
         ) from None
     _refuse_unfit(wrapped, loaded.unexpected_keys, name)
     before = _digests(wrapped.get_base_model()) | whole
-    merged = cast("PreTrainedModel", wrapped.merge_and_unload(safe_merge=True))
+    wrapped.eval()
+    with torch.no_grad():
+        applied = probe.output_of_text()
+        merged = cast("PreTrainedModel", wrapped.merge_and_unload(safe_merge=True))
+        if moved(applied, probe.output_of_text(), rounding(merged)):
+            raise ModelError(
+                f"the adapter of {name} cannot be merged: the merged network has other outputs than the base with the"
+                " adapter beside it, as where a layer that the adapter changes shares its weights with another layer"
+                " (tied embeddings). Train it without that layer (target_modules), or give a base that has the weights"
+                " twice (tie_word_embeddings: false): adapter:DIR@BASE"
+            )
     for parameter in merged.parameters():
         if parameter.is_floating_point():
             parameter.requires_grad_(True)
@@ -353,7 +379,18 @@ def _wrap(network: PreTrainedModel, folder: Path, entries: Mapping[str, object],
             f" {f'it was saved with peft {brief(saved)}: ' if saved else ''}pip install -U peft"
         )
     config.inference_mode = True
-    return MODEL_TYPE_TO_PEFT_MODEL_MAPPING.get(config.task_type, PeftModel)(network, config, _NAME)
+    with _fitting(name):
+        return MODEL_TYPE_TO_PEFT_MODEL_MAPPING.get(config.task_type, PeftModel)(network, config, _NAME)
+
+
+@contextmanager
+def _fitting(name: str) -> Iterator[None]:
+    """Raise what peft and torch raise where layers or sizes of an adapter are not those of the network."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        why = brief(" ".join(str(error).split()), 250)
+        raise ModelError(f"the adapter of {name} does not fit its base ({why}); {_OTHER_BASE}") from None
 
 
 def _adapter_entries(wrapped: PeftModel) -> dict[str, Tensor]:

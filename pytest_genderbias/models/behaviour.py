@@ -152,6 +152,10 @@ class Probe:
             batches = EQUAL_LENGTHS
         return batches, positions, self._widths(row)
 
+    def output_of_text(self) -> Tensor:
+        """Return the output for one short text. Call it where torch records no gradients."""
+        return self._first([token for _, run in self._runs for token in run])
+
     def _refuse_lookahead(self, alone: Tensor, alone_short: Tensor, together: Tensor | None) -> None:
         """Refuse a network whose output at a token depends on later ones: on their number, or on what they are."""
         size = alone_short.shape[1]

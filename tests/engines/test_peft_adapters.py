@@ -4,6 +4,7 @@ not be applied is refused.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
@@ -352,6 +353,56 @@ def test_weights_that_do_not_fit_are_refused(masked: Path, lora: Path) -> None:
     (lora / "adapter_model.safetensors").unlink()
     with pytest.raises(ModelError, match="the adapter lora has no weights at"):
         load_model(lora, device="cpu")
+
+
+def test_a_merge_that_is_not_what_the_adapter_does_is_refused(tmp_path: Path) -> None:
+    """The embeddings of the tiny GPT-2 are its output layer, too: merged into one of them, a LoRA changes both."""
+    base, config = save_checkpoint("gpt2", tmp_path / "base"), {"r": 2, "task_type": "CAUSAL_LM"}
+    for layer in ("wte", "lm_head"):
+        folder = write_adapter(
+            make_network("gpt2"), tmp_path / layer, base, peft.LoraConfig(**config, target_modules=[layer, "c_attn"])
+        )
+        with pytest.raises(ModelError, match=r"the merged network has other outputs than .*\(tied embeddings\)"):
+            load_model(folder, device="cpu")
+        untied = make_network("gpt2")
+        untied.lm_head.weight = torch.nn.Parameter(untied.lm_head.weight.detach().clone())
+        untied.config.tie_word_embeddings = False
+        untied.save_pretrained(tmp_path / "untied")
+        tokenizer("gpt2").save_pretrained(tmp_path / "untied")
+        unmerged = peft.PeftModel.from_pretrained(make_network("gpt2"), folder).eval()
+        ids = torch.arange(30, 42).reshape(2, 6)
+        with torch.no_grad():
+            scores = load_model(f"adapter:{folder}@{tmp_path / 'untied'}", device="cpu").backend.network(ids).logits
+            assert torch.allclose(scores, unmerged(ids).logits, atol=1e-4), layer
+
+
+@pytest.mark.parametrize("whole", [None, ["wte", "lm_head"]])
+def test_tokens_that_were_added_need_the_base_with_a_row_for_each(tmp_path: Path, whole: list[str] | None) -> None:
+    words, network = copy.deepcopy(tokenizer("gpt2")), make_network("gpt2")
+    base = save_checkpoint("gpt2", tmp_path / "base")
+    words.add_tokens(["<one>", "<two>"])
+    network.resize_token_embeddings(len(words))
+    network.save_pretrained(tmp_path / "resized")
+    tokenizer("gpt2").save_pretrained(tmp_path / "resized")
+    config = peft.LoraConfig(r=2, target_modules=["c_attn"], task_type="CAUSAL_LM", modules_to_save=whole)
+    folder = write_adapter(network, tmp_path / "lora", base, config)
+    words.save_pretrained(folder)
+    with pytest.raises(ModelError, match=r"give the base with the resized embeddings, adapter:.*@BASE"):
+        load_model(folder, device="cpu")
+    model = load_model(f"adapter:{folder}@{tmp_path / 'resized'}", device="cpu")
+    resized = make_network("gpt2")
+    resized.resize_token_embeddings(len(words))
+    unmerged = peft.PeftModel.from_pretrained(resized, folder).eval()
+    ids = torch.tensor([[30, 31, len(words) - 1, 32]])
+    with torch.no_grad():
+        assert torch.allclose(model.backend.network(ids).logits, unmerged(ids).logits, atol=1e-4)
+
+
+def test_an_adapter_of_another_base_asks_for_its_own(masked: Path, tmp_path: Path) -> None:
+    wider = save_checkpoint("bert", tmp_path / "wider", hidden_size=32)
+    for base in (wider, save_checkpoint("gpt2", tmp_path / "gpt2")):
+        with pytest.raises(ModelError, match=r"base.*; give the base that it was trained on: adapter:DIR@BASE$"):
+            load_model(f"adapter:{masked / 'lora'}@{base}", device="cpu")
 
 
 def test_where_the_base_is(masked: Path, lora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
