@@ -143,7 +143,9 @@ def ability_of(controls: Controls, model: Model, asked: Query | None, settings: 
         why = f"its control items cannot be asked: {error}"
         return _unasked(controls.name, controls.kind.what, controls.kind.chance, why)
     found = _judged(controls, right, question)
-    why = "" if vocabulary else controls.why_another_scale(answered)
+    if vocabulary:
+        return found
+    found, why = replace(found, lead=controls.lead(answered)), controls.why_another_scale(answered)
     return replace(found, unable=found.unable or f"{CANNOT}: of {found.what}, {why}") if why else found
 
 

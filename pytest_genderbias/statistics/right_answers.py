@@ -141,6 +141,8 @@ class Ability:
         unable: why the model is not able; empty if it is.
         digest: SHA-256 of the items.
         right: one text a restart, with a character an item: ``1`` right, ``0`` wrong, ``-`` not asked.
+        lead: median distance between the scores of the answers to an item, by which a model tells them apart; ``None``
+            where they have no scores. The mean of restarts.
     """
 
     name: str
@@ -153,6 +155,7 @@ class Ability:
     unable: str = ""
     digest: str = ""
     right: tuple[str, ...] = ()
+    lead: float | None = None
 
     def describe(self) -> str:
         """Return the figure in a few words.
@@ -186,6 +189,7 @@ def over_restarts(abilities: Sequence[tuple[Ability, ...]]) -> tuple[Ability, ..
         several = [one for of_restart in abilities for one in of_restart if one.name == name]
         first = several[0]
         values = [one.value for one in several if one.value is not None]
+        leads = [one.lead for one in several if one.lead is not None]
         combined.append(
             replace(
                 first,
@@ -194,6 +198,7 @@ def over_restarts(abilities: Sequence[tuple[Ability, ...]]) -> tuple[Ability, ..
                 high=max(one.high for one in several),
                 unable=next((one.unable for one in several if one.unable), ""),
                 right=tuple(text for one in several for text in one.right),
+                lead=float(np.mean(leads)) if leads else None,
             )
         )
     return tuple(combined)
@@ -232,6 +237,16 @@ def why_less_able(
                 f" {low:.2f}; {_FALL * (before.value - before.chance):.2g} is allowed)"
             )
     return ""
+
+
+def kept_lead(now: Sequence[Ability], then: Sequence[Ability]) -> tuple[float, str]:
+    """Return the share of its lead that a model kept, and what it is asked there: the least of the abilities that are
+    not about gender. A model that kept half of it tells half as much of everything apart, bias among it; 1 where no
+    lead is known.
+    """
+    stored = {one.name: one.lead for one in then if not one.name.startswith("gender")}
+    kept = [(one.lead / lead, one.what) for one in now if one.lead is not None and (lead := stored.get(one.name))]
+    return min(kept, default=(1.0, ""))
 
 
 def _array(right: Sequence[str]) -> FloatArray:

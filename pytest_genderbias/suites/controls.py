@@ -89,6 +89,17 @@ class Controls:
             return _right_fills(self.content, values, vocabulary)
         return self.kind.read(self.content, values.astype(np.float64))
 
+    def lead(self, answer: Answer) -> float | None:
+        """Return the median distance between the scores of an item's texts or labels, in nats or in units of the score;
+        ``None`` if they have no scores of one scale.
+        """
+        values, kind = answer.in_order(), self.kind
+        scores = values if len(values) == len(self.content) else values[:, 0]
+        if not kind.lead and not isinstance(kind.query, PseudoLogLikelihood):
+            return None
+        lead = float(np.median(np.ptp(scores.reshape(len(self.content), -1), axis=1)))
+        return lead if np.isfinite(lead) else None
+
     def why_another_scale(self, answer: Answer) -> str:
         """Return why the scores in the answer to :meth:`question` are those of no model that reads, in whatever order
         they are; an empty text if they are not.
@@ -101,8 +112,7 @@ class Controls:
         """
         values, kind = answer.in_order(), self.kind
         if kind.lead:
-            scores = (values if len(values) == len(self.content) else values[:, 0]).reshape(len(self.content), -1)
-            is_flat = np.median(np.ptp(scores, axis=1)) < kind.lead
+            is_flat = (self.lead(answer) or 0.0) < kind.lead
             return f"right and wrong answers have nearly one score; they should differ by {kind.lead:g}" * bool(is_flat)
         if not isinstance(kind.query, PseudoLogLikelihood):
             return ""

@@ -48,7 +48,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, restart_i
 from pytest_genderbias.statistics.inference.item_sums import log_sums, without_number
 from pytest_genderbias.statistics.inference.paired import Difference, Distance, items_to_decide
 from pytest_genderbias.statistics.inference.reduction import Reduction, SideValues
-from pytest_genderbias.statistics.right_answers import why_less_able
+from pytest_genderbias.statistics.right_answers import kept_lead, over_restarts, why_less_able
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import THREE_DIGITS, approximate, format_bounds, format_number, format_share
@@ -56,6 +56,7 @@ from pytest_genderbias.text.schema import Rule, check_setting, read_value
 
 _MORE_SEEDS = "five seeds or more"
 _HEADS = "before with a new head"
+_LEAST_LEAD = 0.1  #: share of the lead that a model may lose, as of right answers (``why_less_able``)
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.
 _ORDER = (NOT_COMPARABLE, NO_VALUE, DESTROYED, TASK_LOST, OVER_CORRECTED, NOT_REDUCED, TOO_FEW, SUPERFICIAL, REDUCED)
 #: What to do about a verdict that is sure.
@@ -115,7 +116,8 @@ def judge_reduction(
 
     Otherwise the code is the first of these that holds: ``not_comparable``, the models were measured on different
     things; ``no_value``; ``task_lost``, a figure of the task is worse than before by more than its budget, by the bound
-    of the ratio; ``over_corrected``, the bias now leans to the other side; ``not_reduced``, the other bound says so;
+    of the ratio, or, without a budget for perplexity, the model is so much less sure of everything that any bias falls
+    with it; ``over_corrected``, the bias now leans to the other side; ``not_reduced``, the other bound says so;
     ``too_few``, the bounds do not decide, or a new head shows no bias on the encoder before either; ``superficial``,
     the bias comes back with a new head. The text names everything that was found. Equal arguments give equal
     judgements; nothing is recorded.
@@ -158,6 +160,8 @@ def judge_reduction(
     figures, signed = case.figures()
     parts = [_judge_share(case, figures, by), *(_judge_budget(case, figure, share) for figure, share in budget.items())]
     parts.append(_judge_side(case, signed, overshoot))
+    if "perplexity" not in budget:
+        parts.append(_judge_lead(case, figures, by))
     if superficial:
         parts.append(_judge_heads(case, back, settings, parts[0].verdict == REDUCED))
     return replace(_summed_up(case, parts, bound), name=name or "")
@@ -408,6 +412,21 @@ def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float)
             )
             return _Part(OVER_CORRECTED, text, lines, facts=facts)
     return _Part(REDUCED, "", lines, facts=facts)
+
+
+def _judge_lead(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
+    """Judge whether the bias fell by the share that is asked beyond what a model loses that is less sure of everything.
+
+    Logits half as large keep every right answer, and halve bias in nats.
+    """
+    sides = ([group[0].abilities for group in case.measured[side]] for side in (AFTER, BEFORE))
+    kept, what = kept_lead(*map(over_restarts, sides))
+    was, now = (figures.distance_of(side) for side in (BEFORE, AFTER))
+    if kept >= 1 - _LEAST_LEAD or not (1 - by) * kept * was < now <= (1 - by) * was:
+        return _Part(REDUCED)
+    less = f"right and wrong answers lie {format_share(1 - kept)} nearer ({what}): the model is less sure of everything"
+    text = f"{less}, which lowers any bias; beyond that it is {describe_change(1 - now / (kept * was))}"
+    return _Part(TASK_LOST, text, [f"  {text}"])
 
 
 def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:

@@ -271,6 +271,21 @@ def test_accuracy_lost():
     assert judge(run, budget={"perplexity": 0.3}).code == REDUCED
 
 
+@pytest.mark.usefixtures("ability_asked")
+@pytest.mark.parametrize(("scale", "code"), [(0.2, TASK_LOST), (0.9, NOT_REDUCED)])
+def test_a_model_that_is_less_sure_of_everything_lost_accuracy(scale, code):
+    """Smaller logits answer every control item as before, and shrink every difference in nats."""
+    before = load_model("demo-lm")
+    network = copied(before.backend.network)
+    with torch.no_grad():
+        for weight in network.transformer.ln_f.parameters():
+            weight *= scale
+    run = MitigationRun(before, with_network(before, network, "flat"), trained=False)
+    found = judge(run)
+    assert found.code == code
+    assert ("the model is less sure of everything, which lowers any bias; beyond" in found.text) is (code == TASK_LOST)
+
+
 def test_a_budget_that_is_not_decided_cannot_be_judged():
     nats = np.full(PASSAGES, 2.0)
     run = run_of(lm(BIAS, nats), lm(0.3 * BIAS, nats + 0.05 + noise(0.2, 1, PASSAGES)))
