@@ -15,7 +15,7 @@ from pytest_genderbias.measurement.ability_setting import read_ability
 from pytest_genderbias.measurement.fit import cases_of
 from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.source import LoadSettings
-from pytest_genderbias.models.spec import parse_spec, path_spec
+from pytest_genderbias.models.spec import ADAPTER, parse_spec, path_spec
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flags import ENDINGS
 from pytest_genderbias.reports.run_report import read_report
@@ -204,7 +204,7 @@ def _book(path: Path) -> str:
 
 def _folder(path: Path) -> Iterator[str]:
     """Yield what a folder is: a model, an audit pack, data sets, or baselines."""
-    if (path / "config.json").is_file():
+    if any((path / name).is_file() for name in ("config.json", ADAPTER)):
         yield _model(path)
         return
     if (path / _MANIFEST).is_file():
@@ -225,7 +225,7 @@ def _folder(path: Path) -> Iterator[str]:
         return
     raise SettingError(
         "expected a folder of data sets (docs/reference/data.md has their names), of baselines (NAME/MODULE.json) or"
-        " audit packs (manifest.json), or a checkpoint (config.json); it is none of them"
+        f" audit packs (manifest.json), or a checkpoint (config.json) or adapter ({ADAPTER}); it is none of them"
     )
 
 

@@ -13,6 +13,7 @@ from support.run_reports import run_report
 from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 
 from pytest_genderbias.datasets.folder import known_data_sets
+from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.reports.history import write_history
 from pytest_genderbias.reports.run_report import write_json
 from pytest_genderbias.suites.suite import suite_names
@@ -45,6 +46,15 @@ def test_each_kind_of_file_is_named(project: pytest.Pytester, monkeypatch: pytes
             " and contradiction labels, or a chat model"
         ),
     ]
+
+
+def test_the_folder_of_an_adapter_is_a_model(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("peft", reason="the extra [peft] is not installed")
+    folder = project.mkdir("lora")
+    config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": parse_spec("demo-lm").target}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    printed = type_command(project, monkeypatch, "check", "lora")
+    assert (printed.status, printed.out) == (0, "lora: a model, a causal LM\n")
 
 
 @pytest.mark.parametrize("language", ["de", "en", "it"])
