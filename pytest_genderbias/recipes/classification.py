@@ -52,6 +52,7 @@ class ClassifierTuning(FineTuning):
     """
 
     name: ClassVar[str] = "classification"
+    evaluates: ClassVar[tuple[str, ...]] = ("accuracy",)
     columns: ClassVar[tuple[str, ...]] = ("text",)
     group: ClassVar[str | None] = "gender"
     data_set: str = "wiki_career"

@@ -77,6 +77,7 @@ class CoreferenceTuning(TrainingSettings):
     """
 
     name: ClassVar[str] = "coreference"
+    evaluates: ClassVar[tuple[str, ...]] = ("f1", "conll_f1")
     columns: ClassVar[tuple[str, ...]] = ("text",)
     mentions: ClassVar[str] = _MENTIONS
     located: ClassVar[tuple[str, ...]] = ("data", "training")
@@ -398,6 +399,7 @@ class EdgeProbing(TrainingSettings):
     """
 
     name: ClassVar[str] = "edge-probe"
+    evaluates: ClassVar[tuple[str, ...]] = ("f1",)
     columns: ClassVar[tuple[str, ...]] = _PIECES
     label: ClassVar[str | None] = "label"
     located: ClassVar[tuple[str, ...]] = ("data", "training")

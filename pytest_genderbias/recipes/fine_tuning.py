@@ -196,6 +196,7 @@ class InferenceTuning(FineTuning):
     """
 
     name: ClassVar[str] = "nli"
+    evaluates: ClassVar[tuple[str, ...]] = ("accuracy",)
     columns: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
     source: ClassVar[tuple[str, str | None, str | None]] = ("snli", "train", None)
     max_length: MaxLength = 64
@@ -230,6 +231,7 @@ class SimilarityTuning(FineTuning):
     """
 
     name: ClassVar[str] = "similarity"
+    evaluates: ClassVar[tuple[str, ...]] = ("pearson_r",)
     columns: ClassVar[tuple[str, ...]] = ("sentence1", "sentence2")
     source: ClassVar[tuple[str, str | None, str | None]] = ("stsb", "train", "dev")
 

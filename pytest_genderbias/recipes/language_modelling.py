@@ -353,6 +353,7 @@ class MaskedPretraining(_Pretraining):
     """
 
     name: ClassVar[str] = "masked-lm"
+    evaluates: ClassVar[tuple[str, ...]] = ("perplexity", "accuracy")
     role: ClassVar[str] = MASKED_LM
 
     mask_probability: Share = 0.15
@@ -401,6 +402,7 @@ class CausalPretraining(_Pretraining):
     """
 
     name: ClassVar[str] = "causal-lm"
+    evaluates: ClassVar[tuple[str, ...]] = ("perplexity",)
     role: ClassVar[str] = CAUSAL_LM
 
     def evaluate(self, model: Model) -> list[Performance]:

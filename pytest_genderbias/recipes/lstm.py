@@ -78,6 +78,7 @@ class LstmTraining(CorpusTraining):
     """
 
     name: ClassVar[str] = "lstm"
+    evaluates: ClassVar[tuple[str, ...]] = ("perplexity",)
     held_out: Share = 0.05
     layers: Count = 2
     hidden_size: Count = 128

@@ -149,7 +149,8 @@ class Recipe(Evaluator, Protocol):
     models, such as texts that it held out and writes to the folder; empty for suites without any.
     ``encoder_is_frozen``: whether its trainings change the head alone, so that ``superficial`` would compare an encoder
     with itself. ``mentions``: column of the mentions, (start, end, words, cluster) each, in the only text column; data
-    methods move them when they change the text.
+    methods move them when they change the text. ``evaluates``: names of the figures of :meth:`evaluate`, so that a
+    budget for another is refused before the training.
 
     Attributes:
         name: name of the recipe in YAML files.

@@ -26,5 +26,8 @@ def test_every_setting_is_described(name):
 def test_the_page_has_every_method_and_recipe_with_its_defaults():
     pages, text = load_script("reference_pages"), PAGE.read_text(encoding="utf-8")
     assert not [name for name in (*METHODS, *RECIPES) if f"| `{name}` |" not in text]
+    for name, make in RECIPES.items():
+        (row,) = re.findall(rf"^\| `{name}` \|.*\|(.*)\|.*\|$", text, re.MULTILINE)
+        assert set(re.findall("`(.*?)`", row)) >= set(make().evaluates), name
     assert "`attention`: 0.15; `hidden`: 0.2." in pages.methods()
     assert "### coreference\n\n`data`: null;" in pages.recipes()

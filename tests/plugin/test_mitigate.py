@@ -403,6 +403,9 @@ MISTAKES = [
      "method: wed\n    reduces:\n      - {suite: nli-occupation, by: 0.3, budget: {accurate: 0.05}",
      ":5: budget figure 'accurate' cannot be measured: there is no recipe, and besides net_neutral nli-occupation "
      "measures fraction_neutral*accuracy*"),
+    ("{name: stub, log: LOG}", "causal-lm\n    budget: {perplexty: 0.05}",
+     ":5: budget figure 'perplexty' cannot be measured: causal-lm evaluates perplexity, and besides aggregate_bias*"),
+    ("method: cda", "method: {name: cda, pairs: ./none.yaml}", ":3: *none.yaml: no such file"),
     ("reduces:\n      - {suite: lm-occupation, by: 0.3}", "reduces: []", ":5: 'reduces' of the mitigation is empty"),
     ("  - method: cda\n    recipe: {name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3}",
         "  - cda",

@@ -256,6 +256,7 @@ def test_f1_is_that_of_scikit_learn_and_of_counted_links(recipe, trained):
         best = {(i, j) for i, j in best if table[i, j] > 0}
         links += (len(best & key) if len(best) < 2 else np.nan, len(best), len(key))
     pairs, clusters = recipe.evaluate(trained)
+    assert (pairs.name, clusters.name) == recipe.evaluates
     assert (pairs.name, pairs.direction, clusters.name) == ("f1", "lower", "conll_f1")
     assert pairs.value == pytest.approx(f1_score(gold, linked))
     for performance in (pairs, clusters):

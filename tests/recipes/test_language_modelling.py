@@ -381,6 +381,7 @@ def test_a_causal_lm_has_no_head_to_train_anew(tiny_model, corpus, tmp_path):
 def test_masked_perplexity_is_that_of_one_block_after_another(kind, tiny_model, corpus):
     model, recipe = tiny_model(kind), recipe_of(kind, corpus)
     found = {one.name: one for one in recipe.evaluate(model)}
+    assert tuple(found) == recipe.evaluates
     network, tokenizer = model.backend.network, model.backend.tokenizer
     nats, right, number = 0.0, 0, 0
     passages = {}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pytest_genderbias.errors import BiasError, DataFileError, SettingError
+from pytest_genderbias.errors import BiasError, SettingError
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, resolve_subject
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.policy import SHARE, Evidence, share_of
@@ -361,8 +361,7 @@ def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, lo
     written = mitigation.written.budget if item.budget is None else item.budget
     shares = {figure: share_of(share) for figure, share in written.items()}
     budget = {figure: share for figure, share in shares.items() if share is not None}
-    if mitigation.recipe is None:
-        _check_budget(mitigation.written.at if item.budget is None else at, budget, suite, statistic)
+    _check_budget(mitigation.written.at if item.budget is None else at, budget, mitigation.recipe, suite, statistic)
     arguments: dict[str, YamlValue] = {
         "by": item.by,
         "statistic": statistic,
@@ -380,15 +379,22 @@ def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, lo
     return DeclaredReduction(name, mitigation, suite, arguments, item)
 
 
-def _check_budget(at: LocatedMap, budget: Mapping[str, float], suite: Suite, statistic: str) -> None:
-    """Reject a budget for a figure that neither a recipe evaluates nor the suite measures with a worse direction."""
-    statistics = suite.statistics
+def _check_budget(
+    at: LocatedMap, budget: Mapping[str, float], recipe: Recipe | None, suite: Suite, statistic: str
+) -> None:
+    """Reject a budget for a figure that neither a recipe evaluates nor the suite measures with a worse direction. What
+    a recipe of your own evaluates may not be known.
+    """
+    statistics, evaluated = suite.statistics, () if recipe is None else getattr(recipe, "evaluates", None)
+    if evaluated is None:
+        return
+    of_recipe = "there is no recipe" if recipe is None else f"{recipe.name} evaluates {', '.join(evaluated)}"
     measured = [name for name, about in statistics.items() if name != statistic and about.direction != "away"]
     for figure in budget:
-        if figure not in measured:
+        if figure not in (*evaluated, *measured):
             raise at.error_at(
                 "budget",
-                f"budget figure {figure!r} cannot be measured: there is no recipe, and besides {statistic}"
+                f"budget figure {figure!r} cannot be measured: {of_recipe}, and besides {statistic}"
                 f" {suite.name} measures {', '.join(measured) or 'nothing that can be worse'}",
             )
 
@@ -436,9 +442,9 @@ def _located(at: LocatedMap, within: Sequence[LocatedMap] = (), otherwise: str =
     """Add file and line to an error: the line of the setting that the message begins with, or of ``otherwise``."""
     try:
         yield
-    except DataFileError:
-        raise
     except BiasError as error:
+        if str(error).startswith(f"{at.file}:"):
+            raise
         key = str(error).partition(" ")[0]
         holder = next((one for one in (at, *within) if key in one), at)
         raise holder.error_at(key if key in holder else otherwise, str(error)) from None
