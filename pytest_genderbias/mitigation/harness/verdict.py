@@ -116,8 +116,8 @@ def judge_reduction(
 
     Otherwise the code is the first of these that holds: ``not_comparable``, the models were measured on different
     things; ``no_value``; ``task_lost``, a figure of the task is worse than before by more than its budget, by the bound
-    of the ratio, or, without a budget for perplexity, the model is so much less sure of everything that any bias falls
-    with it; ``over_corrected``, the bias now leans to the other side; ``not_reduced``, the other bound says so;
+    of the ratio; ``over_corrected``, the bias now leans to the other side; ``not_reduced``, the other bound says so, or
+    the model is so much less sure of everything that any bias falls with it;
     ``too_few``, the bounds do not decide, or a new head shows no bias on the encoder before either; ``superficial``,
     the bias comes back with a new head. The text names everything that was found. Equal arguments give equal
     judgements; nothing is recorded.
@@ -160,8 +160,7 @@ def judge_reduction(
     figures, signed = case.figures()
     parts = [_judge_share(case, figures, by), *(_judge_budget(case, figure, share) for figure, share in budget.items())]
     parts.append(_judge_side(case, signed, overshoot))
-    if "perplexity" not in budget:
-        parts.append(_judge_lead(case, figures, by))
+    parts.append(_judge_lead(case, figures, by))
     if superficial:
         parts.append(_judge_heads(case, back, settings, parts[0].verdict == REDUCED))
     return replace(_summed_up(case, parts, bound), name=name or "")
@@ -417,7 +416,8 @@ def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float)
 def _judge_lead(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
     """Judge whether the bias fell by the share that is asked beyond what a model loses that is less sure of everything.
 
-    Logits half as large keep every right answer, and halve bias in nats.
+    Logits half as large keep every right answer, and halve bias in nats. Perplexity need not rise with it: of a text
+    that is not the model's kind it falls.
     """
     sides = ([group[0].abilities for group in case.measured[side]] for side in (AFTER, BEFORE))
     kept, what = kept_lead(*map(over_restarts, sides))
@@ -426,7 +426,7 @@ def _judge_lead(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
         return _Part(REDUCED)
     less = f"right and wrong answers lie {format_share(1 - kept)} nearer ({what}): the model is less sure of everything"
     text = f"{less}, which lowers any bias; beyond that it is {describe_change(1 - now / (kept * was))}"
-    return _Part(TASK_LOST, text, [f"  {text}"])
+    return _Part(NOT_REDUCED, text, [f"  {text}"])
 
 
 def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:

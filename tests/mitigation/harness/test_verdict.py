@@ -272,18 +272,17 @@ def test_accuracy_lost():
 
 
 @pytest.mark.usefixtures("ability_asked")
-@pytest.mark.parametrize(("scale", "code"), [(0.2, TASK_LOST), (0.9, NOT_REDUCED)])
-def test_a_model_that_is_less_sure_of_everything_lost_accuracy(scale, code):
+def test_a_model_that_is_only_less_sure_of_everything_is_not_reduced():
     """Smaller logits answer every control item as before, and shrink every difference in nats."""
     before = load_model("demo-lm")
     network = copied(before.backend.network)
     with torch.no_grad():
         for weight in network.transformer.ln_f.parameters():
-            weight *= scale
-    run = MitigationRun(before, with_network(before, network, "flat"), trained=False)
-    found = judge(run)
-    assert found.code == code
-    assert ("the model is less sure of everything, which lowers any bias; beyond" in found.text) is (code == TASK_LOST)
+            weight *= 0.2
+    after = with_network(before, network, "flat")
+    found = judge(run_of(before, after))
+    assert found.code == NOT_REDUCED and "reduced by 57.9 % (at least 30 % is asked)" in first_line(found)
+    assert "the model is less sure of everything, which lowers any bias; beyond that it is raised by" in found.text
 
 
 def test_a_budget_that_is_not_decided_cannot_be_judged():
