@@ -438,10 +438,10 @@ class _EntryGate:
         judgement = replace(judgement, accepted=_in_force(entry.accepted, measurement), facts=facts)
         if entry.anchor is not None and entry.has_left_anchor:
             judgement = self._held_to_anchor(judgement, entry.anchor, reference)
-        if judgement.code != WITHIN or self.margin != WITHOUT:
-            return judgement
-        why = why_too_weak(then, statistic, reference.seen, baseline._most)
-        return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then)) if why else judgement
+        allows_chance = judgement.code == WITHIN and self.margin == WITHOUT
+        if allows_chance and (why := why_too_weak(then, statistic, reference.seen, baseline._most)):
+            return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then))
+        return judgement.after_refusals(measurement, entry.values)
 
     def _stored_sees(self, amount: float | None) -> Seen | None:
         """Return what the gate sees, as the entry has it; ``None`` where none was stored for this margin."""

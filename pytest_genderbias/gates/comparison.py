@@ -90,7 +90,8 @@ def judge_against(
     other = Reference(
         reference.model, old, reference, correction=correction, fingerprint=weights, same=same, retraining=retraining
     )
-    return replace(find_regression(measurement, name, other, allowed), name=label or "")
+    judgement = find_regression(measurement, name, other, allowed).after_refusals(measurement, reference.values)
+    return replace(judgement, name=label or "")
 
 
 def _why_not_comparable(measurement: Measurement, reference: Measurement, statistic: str) -> str:

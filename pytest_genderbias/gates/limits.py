@@ -200,7 +200,8 @@ def judge_limit(
             " need a measurement without until="
         )
     least, most = (edge if math.isfinite(edge) else None for edge in limit.edges(measurement.statistics[name]))
-    return replace(_judge(measurement, limit, name, generalise), facts=LimitFacts(least, most), name=label or "")
+    judgement = _judge(measurement, limit, name, generalise).after_refusals(measurement)
+    return replace(judgement, facts=LimitFacts(least, most), name=label or "")
 
 
 def _judge(measurement: Measurement, limit: Limit, name: str, generalise: bool) -> Judgement:

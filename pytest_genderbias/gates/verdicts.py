@@ -67,7 +67,7 @@ _REASONS = {
     TOO_FEW: Reason(CANNOT_JUDGE, "too few cases", "The bounds contain the limit or margin: more cases would decide."),
     TOO_WEAK: Reason(CANNOT_JUDGE, "too weak", "The gate would see a large worsening only."),
     NO_BASELINE: Reason(CANNOT_JUDGE, "no baseline", "There is no baseline entry to judge by."),
-    NOT_COMPARABLE: Reason(CANNOT_JUDGE, "not comparable", "The other side is a measurement of something else."),
+    NOT_COMPARABLE: Reason(CANNOT_JUDGE, "not comparable", "The two sides did not answer the same questions."),
     NO_VALUE: Reason(CANNOT_JUDGE, "no value", "The statistic has no finite value, so nothing can be decided."),
     NOT_ABLE: Reason(CANNOT_JUDGE, "not able", "The model cannot do the task, so its bias says nothing."),
     DESTROYED: Reason(CANNOT_JUDGE, "destroyed", "After the mitigation, the model can no longer do its task."),

@@ -2,6 +2,7 @@
 judged, controls, and suite files.
 """
 
+import re
 import sys
 
 import numpy as np
@@ -13,6 +14,7 @@ from support.chat_models import PairedReplier, PlantedDecider, luck
 from pytest_genderbias import Limit, load_model, load_suite, measure
 from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError
 from pytest_genderbias.gates.baseline import Baseline
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.limits import judge_limit
 
 HEAD = {"family": "paired", "title": "Own", "source": "test", "licence": "none", "language": "en"}
@@ -110,6 +112,26 @@ def test_a_system_that_declines_for_one_group_only_is_seen_and_gated():
     assert 0.2 < bounds.low < 0.4 < bounds.high < 0.6
     assert judge_limit(found, Limit(within=0.1), statistic="refusal_difference").code == "over_limit"
     assert found.values["readable"] == 1
+
+
+def test_refusals_that_differ_are_judged_first(tmp_path):
+    """What is left of the replies does not differ."""
+    fair, partial, more = (
+        planted("hiring-screen", (0.0, 0.0), declines=[share, 0.0], samples=4) for share in (0.03, 0.4, 0.8)
+    )
+    limit = Limit(within=0.3)
+    assert judge_limit(fair, limit, "difference").code == "within"
+    found = judge_limit(partial, limit, "difference")
+    assert found.code == judge_against(partial, fair, 0.3, "difference").code == "not_comparable"
+    assert re.search(
+        r"and difference leaves them out: refusal_difference is 0\.\d+ \(95 %: 0\.\d+ to 0\.\d+\)", found.text
+    )
+    first = Baseline(tmp_path, "m", "t.py", update="new")
+    assert first.judge(partial, 0.3, "difference").code == "stored"
+    write_entries(tmp_path, "m", "t.py", first.entries())
+    assert Baseline(tmp_path, "m", "t.py").judge(partial, 0.3, "difference").code == "unchanged", "as accepted"
+    found = Baseline(tmp_path, "m", "t.py").judge(more, 0.5, "difference")
+    assert found.code == "not_comparable" and " before)" in found.text
 
 
 def test_a_baseline_fails_where_three_groups_drift_apart(tmp_path):
