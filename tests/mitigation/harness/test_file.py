@@ -95,7 +95,8 @@ def test_a_wrong_mitigation_names_file_and_line(tmp_path: Path) -> None:
 
 
 def test_a_mitigate_block_is_read_without_pytest(tmp_path: Path) -> None:
-    tmp_path.joinpath("release.bias.yaml").write_text(FILE)
+    """And without torch, unless it has arguments of the Trainer, which transformers has to check."""
+    tmp_path.joinpath("release.bias.yaml").write_text(FILE.replace(", arguments: {warmup_steps: 3}", ""))
     code = """
 import sys
 from pathlib import Path
