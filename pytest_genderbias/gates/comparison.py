@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from pytest_genderbias.errors import GateError, UndefinedError
-from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings, different
+from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings, different, units_shared
 from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import (
     UNDECIDED,
@@ -26,7 +26,7 @@ from pytest_genderbias.gates.judgement import (
 )
 from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.policy import Margin, read_margin, read_margin_of_sameness
-from pytest_genderbias.gates.regression import Pair, Reference, find_regression
+from pytest_genderbias.gates.regression import Pair, Reference, find_regression, on_shared
 from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, LESS_ABLE, LEVEL, NOT_COMPARABLE, ONE_SIDED, Correction
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
@@ -165,15 +165,20 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
             if main:
                 yield replace(row, better=WITHOUT_VALUE)
             continue
+        pair = Pair.of(other, name, first, old)
+        shared, are_few = units_shared(pair.then, pair.now)
         try:
-            difference = Pair.of(other, name, first, old).difference()
+            if are_few:
+                raise UndefinedError(f"only {shared} have a figure on both models")
+            difference = pair.difference()
             same = {key: getattr(difference, key) for key in ("low", "high", "over", "items", "moved", "method")}
+            same["over"] = on_shared(difference, shared)
             p = min(1.0, 2 * min(difference.p, difference.p_better))
             yield replace(row, worsening=difference.value, p=p, **same)
         except UndefinedError as error:
             if not main:  # a control or a p value, which the main table has
                 continue
-            if first.restarts or other.restarts:
+            if first.restarts or other.restarts or shared:
                 yield replace(row, method=f"none: {error}")
             elif other.n < other.n_total:
                 yield replace(row, method=f"none: {error}, and not all cases were scored")

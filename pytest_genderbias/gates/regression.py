@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.gates.agreement import why_chance_moved
+from pytest_genderbias.gates.agreement import units_shared, why_chance_moved
 from pytest_genderbias.gates.item_file import StoredItems
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster, make_judgement
 from pytest_genderbias.gates.policy import Margin
@@ -400,7 +400,8 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
     ``regressed`` where the lower bound is above it, else ``too_few``. ``unchanged``: every item is equal. The bounds
     hold for all comparisons of ``reference.correction`` together. A statistic that is not made of items is compared
     with a margin only, by its values, where all cases were scored both times. ``not_comparable``: chance raises the
-    statistic, and otherwise than before (:func:`~pytest_genderbias.gates.agreement.why_chance_moved`).
+    statistic, and otherwise than before (:func:`~pytest_genderbias.gates.agreement.why_chance_moved`), or too few units
+    have a figure on both sides.
     """
     new, margin = measurement.values[statistic], allowed.tolerance
     direction = "away" if reference.same else measurement.statistics[statistic].direction
@@ -419,10 +420,15 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
         measurement, statistic, pair.then, pair.now, partial(_of_other, measurement, reference)
     ):
         return judged(NOT_COMPARABLE, bound, f"{headline()}; {by_chance}")
+    shared, are_few = units_shared(pair.then, pair.now)
+    if are_few:
+        return judged(NOT_COMPARABLE, bound, *_of_other_units(headline(), shared, reference))
     scored_as = f", those of {reference.in_words}"
     try:
         difference = _difference_from(reference, pair, margin)
     except UndefinedError as error:
+        if shared:
+            return judged(NOT_COMPARABLE, bound, *_of_other_units(headline(), shared, reference))
         code, why, over, settled = _decided_by_values(pair, worse, allowed, reference, str(error))
         exact = None if settled else Interval(worse, worse, LEVEL, over, "")
         return judged(
@@ -459,15 +465,16 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
         if cluster is not None:
             worst = f"{cluster.name} alone: {cluster.worsening:.3g} worse, at least {cluster.low:.3g}"
             details.append(Paragraph("cluster", f"{worst}; the most of {cluster.clusters} clusters"))
-    made = difference.over, difference.method, difference.items, difference.templates
+    made = on_shared(difference, shared), difference.method, difference.items, difference.templates
     interval = Interval(difference.low, difference.high, LEVEL, *made)
     return judged(
         code,
         bound,
-        headline(difference),
+        headline(difference, shared),
         remarks,
         *_advice(code, reference, settled),
         interval=interval,
+        over=difference.over,
         settled_by=settled,
         p=_p_of(difference, reference),
         tests=reference.correction.tests,
@@ -535,20 +542,45 @@ def _without_value(statistic: str, new: float | None, reference: Reference) -> s
 
 
 def _headline(
-    measurement: Measurement, statistic: str, reference: Reference, allowed: Margin, found: Difference | None = None
+    measurement: Measurement,
+    statistic: str,
+    reference: Reference,
+    allowed: Margin,
+    found: Difference | None = None,
+    shared: str = "",
 ) -> str:
-    """Return the decision in figures: from what to what, by how much with its bounds, and what is allowed."""
+    """Return the decision in figures: from what to what, by how much with its bounds, and what is allowed.
+
+    ``shared``: the units of the change, where one side has others.
+    """
     new, worse = measurement.values[statistic], reference.worsening(measurement, statistic)
     # The caller has a finding for values that are missing.
     assert new is not None and worse is not None and reference.value is not None
+    if found is not None and shared:
+        worse = found.value
     change = describe_change(worse)
     if found is not None and f"{found.low:.3g}" != f"{found.high:.3g}":
         change += f" (95 %{_for_all(reference.correction)}: {_from_to(found.low, found.high)})"
+    change += f" on the {shared} that both sides have" if shared else ""
     figures = " -> ".join(apart(reference.value, new))
     return (
         f"{reference.against}{statistic} {figures}:"
         f" {change}{_describe_margin(allowed)}{_describe_growth(reference, worse)}{reference.changed}"
     )
+
+
+def on_shared(difference: Difference, shared: str) -> str:
+    """Return what varies between the bounds, with the units that both sides have where one side has others."""
+    return difference.over.replace(difference.what, shared, 1) if shared else difference.over
+
+
+def _of_other_units(headline: str, shared: str, reference: Reference) -> tuple[str, tuple[Paragraph, ...], str, str]:
+    """Return headline, remarks, advice and command of a comparison of two sides that have too few units in common."""
+    why = f"{headline}; only {shared} have a figure on both sides, and the others may be those that are biased"
+    advice = "find out why they have none (-v has the notes)"
+    if not reference.accept:
+        return why, (), advice, ""
+    return why, (), f"{advice}, or if the change is meant, accept what is measured now:", reference.accept
 
 
 def _describe_growth(reference: Reference, worse: float) -> str:

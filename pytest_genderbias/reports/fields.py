@@ -5,6 +5,7 @@ files keep."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,6 +21,7 @@ from pytest_genderbias.text.printable import Write, format_bounds, format_number
 #: Kinds of figures: the end of the shuffles on the side that is worse, or both ends; the share of splits; the value of
 #: a control.
 SHUFFLES, SPLITS, CONTROL = "shuffles", "splits", "control"
+_SHARED = re.compile(r"\d+ of \d+ .+?(?= and |$)")  #: units of a comparison, where one side has others
 _LEVEL = 0.05  #: p value of the null control below which a value is marked
 #: Statistics that have a control among the statistics of their suite: the largest of some shuffles, or their mean.
 _LARGEST = {"significant_fills": "random_groups_max"}
@@ -188,6 +190,8 @@ def change_and_bounds(judgement: Judgement, write: Write = format_number) -> tup
     change = describe_change(worse, write)
     if interval is None:
         return change, ""
+    if shared := _SHARED.match(interval.over):
+        change += f" on {shared[0]}"
     if interval.high - interval.low <= FLOAT_NOISE:
         over = "restart" if interval.over.startswith("restarts") else "item"
         return change, "exact" if interval.over.startswith(SUITE_CASES) else f"the same in every {over}"

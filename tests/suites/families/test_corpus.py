@@ -34,6 +34,7 @@ from pytest_genderbias.errors import (
     UndefinedError,
 )
 from pytest_genderbias.gates.book import entry_of
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.measurement.carry_out import CHANCE_SHUFFLES
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Checkpoint, Model
@@ -90,6 +91,15 @@ def test_a_text_by_hand(tmp_path):
     assert "no valid interval" in found.reasons["mu"]
     assert "option training" in found.reasons["beta"]
     assert found.values["perplexity"] is None
+
+
+def test_a_text_that_was_cut_to_a_line_is_not_better(tmp_path):
+    words = [f"{start}{end}" for start in ("lo", "ma", "ni", "ru", "ta") for end in "abcdefghij"]
+    texts = [f"{pronoun} {word} ." for word in words for pronoun in ("she", "she", "he")]
+    whole, line = (measured(documents(tmp_path / "a.jsonl", rows)) for rows in ([*texts, *SEWING], SEWING))
+    found = judge_against(dataclasses.replace(line, model="cut"), whole, 0.5, "mu")
+    assert found.code == "not_comparable"
+    assert re.search(r"only 2 of \d+ blocks of words have a figure on both sides", found.headline)
 
 
 def test_what_has_no_letter_or_digit_is_counted_and_named(tmp_path):
