@@ -16,7 +16,13 @@ import numpy as np
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import bias_subspace
 from pytest_genderbias.suites.cases import Answers, Items, Question
-from pytest_genderbias.suites.families.shared.words import bare_words, known_vectors, layer, missing_note
+from pytest_genderbias.suites.families.shared.words import (
+    bare_words,
+    check_half_known,
+    known_vectors,
+    layer,
+    missing_note,
+)
 from pytest_genderbias.suites.family import Context, Family, Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
@@ -113,7 +119,7 @@ class Subspace(Family[SubspaceBody]):
         notes = missing_note({"words": [word for word in words if word not in vectors]}, len(words), "no vector")
         figures = Summary(self.statistics)
         try:
-            component, ratios = _component(body.words, vectors, options)
+            component, ratios = _component("words", body.words, vectors, options)
         except UndefinedError as error:
             figures.miss(str(error))
             return replace(figures, notes=notes)
@@ -133,7 +139,7 @@ class Subspace(Family[SubspaceBody]):
         rows = [vectors[word] for word in body.words if word in vectors]
         null = np.full((repeats, 4), np.nan)
         try:
-            _component(body.words, vectors, options)
+            _component("words", body.words, vectors, options)
             null[:, :3] = bias_subspace.random_ratios(
                 rows, repeats, seed, centred=options["centred"], normalised=options["normalised"]
             )
@@ -154,19 +160,18 @@ def _all_words(body: SubspaceBody) -> list[str]:
 
 
 def _component(
-    words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: Options
+    label: str, words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: Options
 ) -> tuple[FloatArray, tuple[float, float, float]]:
     """Return the first component and the ratios of the words that have vectors."""
+    check_half_known(label, words, vectors, "vector")
     rows = [vectors[word] for word in words if word in vectors]
-    if not rows:
-        raise UndefinedError("none of the words has a vector")
     return bias_subspace.principal_ratios(rows, centred=options["centred"], normalised=options["normalised"])
 
 
 def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: Options) -> FloatArray:
     """Return the learned direction: towards the first word of the pair, or the first component of the list."""
     if body.pair is None:
-        return _component(body.train, vectors, options)[0]
+        return _component("train", body.train, vectors, options)[0]
     first, second = body.pair
     for word in body.pair:
         if word not in vectors:

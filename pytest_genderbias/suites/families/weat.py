@@ -20,7 +20,13 @@ from pytest_genderbias.statistics.bias_subspace import unit_vectors
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.sums import effect_size_sums
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases, take_arrays
-from pytest_genderbias.suites.families.shared.words import bare_words, known_vectors, layer, missing_note
+from pytest_genderbias.suites.families.shared.words import (
+    bare_words,
+    check_half_known,
+    known_vectors,
+    layer,
+    missing_note,
+)
 from pytest_genderbias.suites.family import Context, Family, Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.space import read_slot
@@ -158,7 +164,7 @@ class Weat(_Associations):
         figures = Summary(self.statistics)
         sets, notes = _known(body, options, vectors, "no vector")
         try:
-            s = _associations(sets, vectors)
+            s = _associations(body, sets, vectors)
         except UndefinedError as error:
             figures.miss(str(error))
             return replace(figures, notes=notes)
@@ -183,7 +189,7 @@ class Weat(_Associations):
         vectors = known_vectors(_words(body), answers["cases"])
         sets, _ = _known(body, options, vectors, "no vector")
         try:
-            s = _associations(sets, vectors)
+            s = _associations(body, sets, vectors)
             effects = association.shuffled_effect_sizes(*_of_targets(s), repeats, seed)
         except UndefinedError:
             effects = np.full(repeats, np.nan)
@@ -284,7 +290,7 @@ class Ceat(_Associations):
         sets, notes = _known(body, options, vectors, "no context")
         two_sided = not options["one_sided"]
         try:
-            x, y, a, b = _by_role(sets, vectors, "context")
+            x, y, a, b = _by_role(body, sets, vectors, "context")
             result = association.ceat(x, y, a, b, draws=options["draws"], seed=seed, two_sided=two_sided)
         except UndefinedError as error:
             figures.miss(str(error))
@@ -317,7 +323,7 @@ class Ceat(_Associations):
         vectors = _by_context(body, answers["cases"])
         sets, _ = _known(body, options, vectors, "no context")
         try:
-            x, y, a, b = _by_role(sets, vectors, "context")
+            x, y, a, b = _by_role(body, sets, vectors, "context")
             effects = association.shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
         except UndefinedError:
             effects = np.full(repeats, np.nan)
@@ -365,16 +371,15 @@ def _known(sets: WordSets, options: Options, vectors: Mapping[str, object], what
     return known, missing_note(missing, len(_words(sets)), what)
 
 
-def _by_role(sets: WordSets, vectors: Mapping[str, FloatArray], what: str) -> list[list[FloatArray]]:
+def _by_role(body: WordSets, sets: WordSets, vectors: Mapping[str, FloatArray], what: str) -> list[list[FloatArray]]:
     """Return the vectors of X, Y, A and B.
 
     Raises:
-        UndefinedError: one of them has no word with a vector, or a context (``what``).
+        UndefinedError: fewer than half of the words of one of them have a vector, or a context (``what``).
     """
     first = list(sets.items())[: len(_ROLES)]
-    for label, words in first:
-        if not words:
-            raise UndefinedError(f"no word of the set {label!r} has a {what}")
+    for label, _ in first:
+        check_half_known(label, body[label], vectors, what)
     return [[vectors[word] for word in words] for _, words in first]
 
 
@@ -390,9 +395,9 @@ def _of_targets(associations: Mapping[str, FloatArray]) -> tuple[FloatArray, Flo
     return x, y
 
 
-def _associations(sets: WordSets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+def _associations(body: WordSets, sets: WordSets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Return s(w) of the words of each shown set, by its label."""
-    *_, a, b = _by_role(sets, vectors, "vector")
+    *_, a, b = _by_role(body, sets, vectors, "vector")
     shown = _shown(sets).items()
     return {label: association.association([vectors[word] for word in words], a, b) for label, words in shown}
 

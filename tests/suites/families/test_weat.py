@@ -4,6 +4,8 @@ vectors.
 
 import itertools
 import os
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,9 @@ from support.tiny_checkpoints import CAUSAL, MASKED, tokenizer
 
 from pytest_genderbias import load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError, UndefinedError
+from pytest_genderbias.gates.comparison import compare_models, judge_against
 from pytest_genderbias.models.objects import wrap_object
+from pytest_genderbias.reports.fields import change_in_full
 from pytest_genderbias.statistics.association import effect_size, shuffled_effect_sizes
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.words import bare_words, missing_note
@@ -192,11 +196,43 @@ def test_words_without_a_vector_are_left_out_and_named(tmp_path):
     assert found.n == 32
 
 
+@pytest.mark.parametrize(("left", "has_value"), [(4, True), (3, False)])
+def test_half_of_the_words_of_a_set_need_a_vector(tmp_path, left, has_value):
+    vectors = {word: v for word, v in random_vectors().items() if word not in SETS["X"][left:]}
+    found = measure("weat", vectors_file(tmp_path, vectors), cache=None)
+    assert (found.value is not None) == has_value
+
+
+def test_a_comparison_names_the_words_that_both_have(tmp_path):
+    vectors = random_vectors(bias=1.0)
+    targets = [*SETS["X"], *SETS["Y"]]
+
+    def without(gone, shift=0.0):
+        kept = {word: v + shift * (word in SETS["X"]) * np.eye(10)[0] for word, v in vectors.items()}
+        return measure("weat", vectors_file(tmp_path, {w: v for w, v in kept.items() if w not in gone}), cache=None)
+
+    whole, most, fewer = without([]), without(targets[:2] + targets[-1:]), without(targets[::2])
+    same = judge_against(most, whole, 1.0)
+    assert (same.code, same.difference) == ("unchanged", 0.0)
+    assert "no change on the 13 of 16 target words that both sides have" in same.headline
+    assert change_in_full(same) == "no change on 13 of 16 target words, the same in every item"
+    assert re.search(
+        r" on 13 of 16 target words \(.+ to .+\)$", change_in_full(judge_against(without(targets[:3], 1), whole, 1.0))
+    )
+    few = judge_against(without(targets[1::2]), fewer, 1.0)
+    assert few.code == "not_comparable"
+    assert "only 0 of 16 target words have a figure on both sides" in few.headline
+    rows, _ = compare_models([fewer, replace(without(targets[1::2]), model="other")], [fewer.model, "other"])
+    assert [(row.low, row.method) for row in rows] == [
+        (None, "none: only 0 of 16 target words have a figure on both models")
+    ]
+
+
 def test_a_set_without_vectors_has_no_value_and_says_why(tmp_path):
     vectors = {w: v for w, v in random_vectors().items() if w not in SETS["B"]}
     found = measure("weat", vectors_file(tmp_path, vectors), cache=None)
     assert found.values == {"effect_size": None, "p_value": None}
-    assert set(found.reasons.values()) == {"no word of the set 'family' has a vector"}
+    assert set(found.reasons.values()) == {"0 of 8 words of the set 'family' have a vector; half are needed"}
     assert found.records == []
     none = measure("weat", vectors_file(tmp_path, {"pear": [1, 2], "plum": [2, 1]}), cache=None)
     assert none.value is None

@@ -4,11 +4,12 @@ vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.family import Option
 from pytest_genderbias.suites.statistic import FloatArray
@@ -56,3 +57,14 @@ def missing_note(missing: Mapping[str, Sequence[str]], total: int, what: str) ->
             parts.append(f"{', '.join(words[:left])}{' ...' if len(words) > left else ''} ({label})")
             left -= len(words)
     return [f"{count} of {total} words left out, with {what}: {'; '.join(parts)}"]
+
+
+def check_half_known(label: str, words: Sequence[str], known: Collection[str], what: str) -> None:
+    """Refuse a set of which fewer than half of the words have a vector, or whatever ``what`` says.
+
+    Raises:
+        UndefinedError: they are fewer.
+    """
+    count = sum(word in known for word in words)
+    if not count or 2 * count < len(words):
+        raise UndefinedError(f"{count} of {len(words)} words of the set {label!r} have a {what}; half are needed")
