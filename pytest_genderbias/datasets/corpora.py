@@ -270,6 +270,15 @@ def corpus_files(path: str | Path) -> list[Path]:
     return [path]
 
 
+def unread_in(path: str | Path) -> list[str]:
+    """Return the names of what :func:`corpus_files` leaves out of a folder: files of other endings, and folders."""
+    path = expand(path)
+    if not path.is_dir():
+        return []
+    read = {file.name for file in corpus_files(path)}
+    return sorted(one.name for one in path.iterdir() if one.name not in read and not one.name.startswith("."))
+
+
 def has_documents(path: Path) -> bool:
     """Return whether a file of a corpus has one JSON document per line."""
     return path.name.removesuffix(".gz").endswith(".jsonl")

@@ -258,10 +258,11 @@ def _parse(spec: str) -> ModelSpec:
     if (named := _HEAD.fullmatch(spec)) and not Path(spec).expanduser().exists():
         return _with_head(_parse(named[1]), spec, named[2])
     if spec.startswith("text:"):
-        path = Path(spec.removeprefix("text:")).expanduser()
-        if not path.exists():
+        path = Path(text := spec.removeprefix("text:")).expanduser()
+        if not text or not path.exists():  # no name is no folder, either
             raise ModelError(
-                f"no text {path}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a folder of them"
+                f"no text {text or 'is named'}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a"
+                " folder of them"
             )
         return ModelSpec(safe_name(path.name.partition(".")[0]), spec, "text", str(path.resolve()))
     if SEED in spec:  # the first restart determines the kind

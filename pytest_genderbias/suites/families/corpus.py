@@ -24,6 +24,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums, word_bias_sums, word_slope_sums
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases, take_arrays
+from pytest_genderbias.suites.families.shared.persons import some_of
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.suites.space import read_groups
@@ -451,6 +452,7 @@ class Corpus(Family[CorpusBody]):
         ]
         if training:
             notes.append(_size_note("training text: ", training, counting.punctuation(training), body))
+        notes += _unread_notes([*beside, *([] if "texts" in answers else _source(counting, answers)[0])])
         notes.append(_split_note(counted, training, _look(generated) if generated else counted.split))
         notes += _take_perplexity(figures, answers.get("perplexity"), "texts" in answers)
         extremes = [list(counting.extremes(counted, training, side)) for side in (0, 1)]
@@ -628,6 +630,13 @@ def _size_note(what: str, found: Counted, marks: int, body: CorpusBody) -> str:
     size = f"{found.size.tokens - marks:,} words in {found.size.documents:,} documents"
     apart = f", beside {marks:,} tokens without a letter or digit" if marks else ""
     return f"{what}{size}{apart}; gendered: {words}; scored: {scored:,}"
+
+
+def _unread_notes(paths: Iterable[str | Path]) -> list[str]:
+    """Return a note on each folder of which something is not read."""
+    unread = ((path, corpora.unread_in(path)) for path in paths)
+    ends = ", ".join(corpora.SUFFIXES)
+    return [f"not read in {path}, where a text ends in {ends}: {some_of(names)}" for path, names in unread if names]
 
 
 def _look(documents: Sequence[str]) -> str:

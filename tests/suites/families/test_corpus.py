@@ -102,6 +102,17 @@ def test_a_text_that_was_cut_to_a_line_is_not_better(tmp_path):
     assert re.search(r"only 2 of \d+ blocks of words have a figure on both sides", found.headline)
 
 
+def test_what_is_not_read_in_a_folder_is_noted(tmp_path):
+    documents(tmp_path / "a.jsonl", SEWING)
+    assert not any("not read" in note for note in measured(tmp_path).notes)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "b.md").write_text("She sews.")
+    for found in (measured(tmp_path), measured(tmp_path / "a.jsonl", training=str(tmp_path))):
+        [note] = [note for note in found.notes if "not read" in note]
+        assert note.startswith(f"not read in {tmp_path}, where a text ends in .txt, ")
+        assert note.endswith(": 'b.md', 'more'")
+
+
 def test_what_has_no_letter_or_digit_is_counted_and_named(tmp_path):
     path = documents(tmp_path / "a.jsonl", [*SEWING, "she @-@ 60 .", "he @-@ 60 ."])
     drop, keep = measured(path, tokens="spaces"), measured(path, tokens="spaces", punctuation="keep")
@@ -511,6 +522,8 @@ def test_texts_that_cannot_be_read(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataFileError, match="no corpus in this folder"):
         measured(tmp_path / "empty")
+    with pytest.raises(ModelError, match="no text is named; expected text:FILE"):
+        measure(SUITE, "text:", cache=None)
     with pytest.raises(ModelError, match=r"no text .*gone\.txt"):
         measured(tmp_path / "gone.txt")
     text = documents(tmp_path / "a.jsonl", SEWING)
