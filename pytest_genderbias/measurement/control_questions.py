@@ -100,7 +100,8 @@ def abilities_of_role(
         key = (model.name, model.fingerprint, kind, controls.content, controls.in_pairs, repr(query))
         if model.fingerprint is None or key not in known:
             known[key] = ability_of(controls, model, query, settings)
-        yield known[key]
+        others = controls.language != language
+        yield replace(known[key], what=f"{known[key].what} in {controls.language!r:.20}") if others else known[key]
 
 
 def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:

@@ -7,6 +7,7 @@ of the packaged ones of its name.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.right_answers import share_bounds
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.query import (
     CoreferenceScores,
@@ -183,6 +185,18 @@ def read_controls(path: Path) -> Controls:
     content = tuple(_KINDS[name].item(row, f"{path}:{line}") for row, line in zip(rows, rows.lines, strict=True))
     if len(set(content)) < len(content):
         raise data.error_at("items", "an item stands twice; expected each once")
+    for item, line in zip(content, rows.lines, strict=True):
+        if name != "inference" and len(set(item)) < len(item):
+            raise DataFileError(
+                f"{path}:{line}: the right answer and the wrong one are the same, or repeat the question"
+            )
+    hits, of = _right_by_habit(name, content)
+    if share_bounds(hits, of)[0] > _KINDS[name].needed:
+        raise data.error_at(
+            "items",
+            f"a model that always prefers one of two answers would have {hits} of {of} items right, and be able;"
+            " expected about as many items with each of the two as the right one",
+        )
     classes = [item[2] if name == "inference" else "" for item in content]
     if name == "inference" and (lacking := set(LABELS) - set(classes)):
         raise data.error_at(
@@ -190,6 +204,17 @@ def read_controls(path: Path) -> Controls:
             f"no item has the label {min(lacking)}; expected items of each label, or one answer to all would be right",
         )
     return Controls(name, language, content, np.asarray(classes))
+
+
+def _right_by_habit(name: str, content: Sequence[Item]) -> tuple[int, int]:
+    """Return how many of the items are right for a model that always prefers the same of two answers, or places."""
+    if name == "antecedents":
+        sides = Counter(("", _places(text, right)[0] < _places(text, wrong)[0]) for text, _, right, wrong in content)
+    elif name.startswith("gender"):
+        sides = Counter((" ".join(sorted(item[1:])), item[1] < item[2]) for item in content)
+    else:
+        return 0, len(content)
+    return sum(max(sides[pair, True], sides[pair, False]) for pair in {pair for pair, _ in sides}), len(content)
 
 
 # How items are read from a file.

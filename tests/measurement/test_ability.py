@@ -442,6 +442,13 @@ def test_items_of_the_user_take_the_place_of_the_packaged_ones(intact, tmp_path)
     assert not [note for note in measurement.notes if note.startswith("ability:")]
 
 
+def test_items_of_another_language_are_named(intact, tmp_path):
+    setting = {"ability": of_user(tmp_path, language="de"), **FEW}
+    task, gender = measure("lm-occupation", intact("stories260k"), **setting).abilities
+    assert "of 20 sentences in their right order in 'de' (" in task.describe()
+    assert " in '" not in gender.describe()
+
+
 def test_a_file_of_items_that_are_not_asked_is_noted(intact, tmp_path):
     measurement = measure("lm-occupation", intact("bert-tiny-mlm"), ability=of_user(tmp_path), **FEW)
     [note] = [note for note in measurement.notes if note.startswith("ability:")]
@@ -463,6 +470,25 @@ def test_a_file_of_items_that_are_not_asked_is_noted(intact, tmp_path):
                 "items": [{"premise": f"It is {k}.", "hypothesis": "It is.", "label": "neutral"} for k in range(30)],
             },
             "no item has the label contradiction",
+        ),
+        ({"items": [f"A [very very] b {k}." for k in range(30)]}, r"own.yaml:\d+: the right answer and the wrong one"),
+        (
+            {
+                "controls": "gender",
+                "items": [{"text": f"Uncle {k} said ___ was here.", "right": "he", "wrong": "she"} for k in range(30)],
+            },
+            "always prefers one of two answers would have 30 of 30 items right",
+        ),
+        (
+            {
+                "controls": "antecedents",
+                "items": [
+                    {"text": f"Two boxes lay on shelf {k} until they fell.", "pronoun": "they"}
+                    | {"right": "Two boxes", "wrong": f"shelf {k}"}
+                    for k in range(30)
+                ],
+            },
+            "always prefers one of two answers would have 30 of 30 items right",
         ),
     ],
 )
