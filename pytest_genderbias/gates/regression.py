@@ -793,7 +793,7 @@ def _settled_by(difference: Difference, margin: float, reference: Reference, pai
     needed = decide(difference, margin)
     measurement = pair.measurement
     share = measurement.n / measurement.n_total if measurement.sampled(pair.statistic) else 1.0
-    more = "" if needed is None else more_items(needed, difference.items, difference.over, share, difference.templates)
+    more = "" if needed is None else more_items(needed, difference.items, difference.what, share, difference.templates)
     return f"{more}, if the difference stays where it is; or {wider}" if more else wider
 
 

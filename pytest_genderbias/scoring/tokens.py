@@ -254,8 +254,8 @@ def check_lengths(rows: TokenRows, longest: int | None) -> None:
     """
     if longest is not None and int(rows.lengths.max(initial=0)) > longest:
         raise ModelError(
-            f"a sentence has {int(rows.lengths.max())} tokens, the model reads {longest}; shorten the templates or"
-            " words"
+            f"a sentence has {int(rows.lengths.max())} tokens, the model reads {longest}, by its config or the"
+            " model_max_length of its tokenizer; mend these, or shorten the templates or words"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -273,3 +274,7 @@ def test_a_stored_baseline_is_judged_without_the_families(tmp_path: Path) -> Non
     here = Baseline(tmp_path / "b", "m", "t.py").judge(now, margin=0.0)
     assert json.loads(done.stdout) == json.loads(json.dumps(here.to_dict()))
     assert here.over == "occupations and templates and retraining"
+    high = here.difference + 0.9 * (here.interval.high - here.difference)
+    undecided = Baseline(tmp_path / "b", "m", "t.py").judge(now, margin=high)
+    assert undecided.code == "too_few"
+    assert re.search(r"^a list of about \d+ occupations \(\d+ templates\) \(now 64\)", undecided.settled_by)

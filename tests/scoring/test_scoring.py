@@ -444,7 +444,9 @@ def test_batches_hold_every_row_once_and_no_more_tokens_than_asked():
 def test_a_sentence_longer_than_the_model_reads_is_refused(tiny_model):
     space = small_space(("Ann " * 80,))
     scorer = make_scorer(space, TopFills(3), tiny_model("bert"), None)
-    with pytest.raises(ModelError, match=r"tokens, the model reads 64"):
+    with pytest.raises(
+        ModelError, match=r"tokens, the model reads 64, by its config or the model_max_length of its tokenizer"
+    ):
         scorer.score(np.arange(2))
 
 
