@@ -28,7 +28,7 @@ from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.right_answers import Ability, mean_recall, share_bounds
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.controls import Controls, packaged_controls, read_controls
-from pytest_genderbias.suites.family import CANNOT
+from pytest_genderbias.suites.family import CANNOT, GENDERS
 from pytest_genderbias.suites.query import (
     ChatAnswers,
     ClassProbabilities,
@@ -63,9 +63,20 @@ def judge(measurement: Measurement, asked: Asked, of_role: Sequence[Ability], se
         others = f"the packaged {' and '.join(kinds)}" if kinds else "those of the suite"
         asked_of_file = f"ability: no control items of the file were asked ({', '.join(own)})"
         notes = (*notes, f"{asked_of_file}; such a model is asked {others} here")
+    if any(kind.startswith("gender") and kind not in own for kind in kinds):
+        notes = (*notes, *_of_further_groups(getattr(asked.plan.suite.body, "groups", ())))
     unasked = "" if abilities or role.kind == TEXT else f"{role.text} is asked no control items"
     able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
     return able.without_values(why) if why else able
+
+
+def _of_further_groups(groups: Sequence[str]) -> list[str]:
+    """Return a note on the groups of a suite beside women and men, for which the packaged items do not ask."""
+    further = [group for group in groups if group not in GENDERS]
+    if not further or not {*groups} >= GENDERS:
+        return []
+    text = f"ability: the packaged items ask for words of women and men, and not for those of {', '.join(further)}"
+    return [f"{text:.300}; a file of your own can (ability: FILE.yaml)"]
 
 
 def abilities_of_role(

@@ -418,6 +418,21 @@ def test_another_setting_is_refused(written):
         measure("lm-occupation", "demo-lm", ability=written, **FEW)
 
 
+THREE = """\
+suite: three
+family: pronoun-occupation
+title: She, they and he
+source: own
+licence: Apache-2.0
+language: en
+groups: [female, neutral, male]
+pronoun: {list: pronouns, where: {word: [she, they, he]}}
+occupation: {list: winogender-occupations}
+share: women_share
+templates: ["The {occupation} hoped that {nominative} could leave early."]
+"""
+
+
 def of_user(tmp_path: Path, **changes) -> Path:
     sentences = [
         f"The [old {noun}] stood near the water." for noun in ["house", "tree", "boat", "tower", "bridge", "wall"]
@@ -440,6 +455,13 @@ def test_items_of_the_user_take_the_place_of_the_packaged_ones(intact, tmp_path)
     assert (task.name, task.n, gender.name) == ("word-order", 20, "gender")
     assert gender.n >= 200
     assert not [note for note in measurement.notes if note.startswith("ability:")]
+
+
+def test_a_third_group_that_no_item_asks_for_is_named(intact, tmp_path):
+    path = tmp_path / "three.yaml"
+    path.write_text(THREE)
+    [note] = [n for n in measure(path, intact("bert-tiny-mlm"), **FEW).notes if n.startswith("ability:")]
+    assert "not for those of neutral; a file of your own can" in note
 
 
 def test_items_of_another_language_are_named(intact, tmp_path):
