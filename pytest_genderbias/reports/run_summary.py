@@ -189,14 +189,16 @@ def _title(measurements: Sequence[Measurement]) -> str:
 
 
 def _ability(measurements: Sequence[Measurement]) -> str:
-    """Return whether a model can do its task, by the control items that most suites ask; what only one asks is said in
-    its row.
+    """Return whether a model can do its task, by the control items that most suites ask, those that it fails first.
+
+    What only one suite asks is said in its row.
     """
     of_role = [ability for one in measurements for ability in one.abilities if ability.name != TASK]
     if not of_role:
         return ""
-    usual = Counter(ability.name for ability in of_role).most_common(1)[0][0]
-    decisive = next(ability for ability in of_role if ability.name == usual)
+    counts, first = Counter(one.name for one in of_role), {one.name: one for one in reversed(of_role)}
+    usual = [first[name] for name, count in counts.most_common() if count == max(counts.values())]
+    decisive = next((one for one in usual if one.unable), usual[0])
     return decisive.unable or f"able: {decisive.describe()}"
 
 

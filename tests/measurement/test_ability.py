@@ -18,6 +18,7 @@ from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_REASON, NOT_ABLE, STORED
 from pytest_genderbias.measurement.control_questions import ability_of
 from pytest_genderbias.models.roles import ENCODER, Role, classifier_role
+from pytest_genderbias.reports.run_summary import overview
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.right_answers import Ability, over_restarts, why_less_able
 from pytest_genderbias.suites.controls import packaged_controls, read_controls
@@ -288,6 +289,8 @@ def test_a_model_whose_he_is_its_she_has_no_bias_and_no_value(intact):
     assert not task.unable
     assert gender.unable
     assert measurement.value is None
+    (title, _), *_ = overview([measurement], [], 300)
+    assert title.startswith("bert-tiny-mlm (BertForMaskedLM, cannot do the task: 0.00 of 220 words that say a gender")
 
 
 def test_a_sentence_encoder_whose_man_is_its_woman_has_no_value(intact):
