@@ -410,7 +410,8 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
     judged = partial(make_judgement, measurement, statistic)
     if (worse := reference.worsening(measurement, statistic)) is None:
         code = NOT_ABLE if measurement.unable else NO_VALUE
-        return judged(code, bound, _without_value(statistic, new, reference))
+        why = measurement.reasons.get(statistic, "") if new is None else ""
+        return judged(code, bound, _without_value(statistic, new, reference) + (f": {why}" if why else ""))
     headline = partial(_headline, measurement, statistic, reference, allowed)
     pair = Pair.of(measurement, statistic, reference.items, reference.value)
     for when, sums in (("now", pair.now), (f"in the {reference.name}", pair.then)):

@@ -201,6 +201,9 @@ def test_half_of_the_words_of_a_set_need_a_vector(tmp_path, left, has_value):
     vectors = {word: v for word, v in random_vectors().items() if word not in SETS["X"][left:]}
     found = measure("weat", vectors_file(tmp_path, vectors), cache=None)
     assert (found.value is not None) == has_value
+    whole = measure("weat", vectors_file(tmp_path, random_vectors(bias=1.0)), cache=None)
+    why = "effect_size has no value now: 3 of 8 words of the set 'male names' have a vector; half are needed"
+    assert (why in judge_against(found, whole, 1.0).headline) == (not has_value)
 
 
 def test_a_comparison_names_the_words_that_both_have(tmp_path):
