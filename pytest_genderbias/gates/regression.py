@@ -462,7 +462,7 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
     facts = None
     if reference.accept and not reference.same:
         cluster = pair.worst_cluster(reference.correction.tests, reference.beyond)
-        facts = BaselineFacts(release=_part(pair, reference, difference), cluster=cluster)
+        facts = BaselineFacts(release=_part(pair, reference, difference, bool(shared)), cluster=cluster)
         if cluster is not None:
             worst = f"{cluster.name} alone: {cluster.worsening:.3g} worse, at least {cluster.low:.3g}"
             details.append(Paragraph("cluster", f"{worst}; the most of {cluster.clusters} clusters"))
@@ -488,13 +488,15 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
     )
 
 
-def _part(pair: Pair, reference: Reference, difference: Difference) -> Part | None:
+def _part(pair: Pair, reference: Reference, difference: Difference, on_shared_units: bool) -> Part | None:
     """Return what a comparison with a baseline adds to the number of its release; ``None`` where its bounds say
-    nothing.
+    nothing. Where one side has units of its own, the worsening is that of the others.
     """
     alone = ([reference.value], [pair.measurement.values[pair.statistic]])
     values = alone if pair.restarts is None else [side.tolist() for side in pair.restarts]
     then, now = (tuple(float(pair.about.distance(value)) for value in side if value is not None) for side in values)
+    if on_shared_units and pair.restarts is None:
+        now = (then[0] + difference.value,)
     unit = max(float(np.mean(then)), 0.0) if reference.seen is None else reference.seen.unit
     z = t_quantile(reference.correction.level, math.inf)
     reach = (difference.high - difference.low) / 2 / z

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import cosine
+from support.baseline_books import write_entries
 from support.tiny_checkpoints import CAUSAL, MASKED, tokenizer
 
-from pytest_genderbias import load_model, load_suite, load_wordlist, measure
+from pytest_genderbias import Baseline, load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError, UndefinedError
+from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.comparison import compare_models, judge_against
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.reports.fields import change_in_full
@@ -222,6 +224,9 @@ def test_a_comparison_names_the_words_that_both_have(tmp_path):
     assert re.search(
         r" on 13 of 16 target words \(.+ to .+\)$", change_in_full(judge_against(without(targets[:3], 1), whole, 1.0))
     )
+    write_entries(tmp_path, "m", "t.py", {"weat": entry_of(whole)})
+    release = Baseline(tmp_path, "m", "t.py").judge(most, margin=1.0).of_baseline.release
+    assert (release.then, release.now) == ((whole.value,), (whole.value,)), "what both have did not change"
     few = judge_against(without(targets[1::2]), fewer, 1.0)
     assert few.code == "not_comparable"
     assert "only 0 of 16 target words have a figure on both sides" in few.headline
