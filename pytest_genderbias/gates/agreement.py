@@ -13,7 +13,7 @@ from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.verdicts import LEVEL
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, KnownSums, align
-from pytest_genderbias.statistics.inference.paired import REPETITIONS, Difference
+from pytest_genderbias.statistics.inference.paired import Difference
 
 #: The keys of a signature that must be equal for two measurements to be compared, and their names in messages.
 MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "setting", "data": "data", "sample": "sample"}
@@ -23,8 +23,6 @@ _DIGEST = re.compile(r"[0-9a-f]{16,}")  #: of which the beginning is shown
 #: The largest share of cases that may be counted for another class. Chance errors shrink with the root of a count, so
 #: that they move by half of this share at most.
 MOST_MOVED = 0.05
-#: The smallest share of units that both sides of a comparison have.
-LEAST_SHARED = 0.5
 
 
 def different(measurement: Measurement, statistic: str, before: Mapping[str, Any]) -> list[str]:
@@ -118,20 +116,6 @@ def why_chance_moved(
         return ""
     advice = "" if about.without_chance is None else f"; gate {about.without_chance}, which chance does not raise"
     return f"{reason}, so that chance alone moves {statistic}{advice}"
-
-
-def units_shared(then: KnownSums | None, now: KnownSums | None) -> tuple[str, bool]:
-    """Return in words which units both sides have, as ``"30 of 40 words"``, and whether they are too few to compare.
-
-    The text is empty where both have the same units, or these are not known.
-    """
-    if not (isinstance(then, ItemSums) and isinstance(now, ItemSums)) or now.over in REPETITIONS:
-        return "", False
-    names = [set(side.by_unit().labels.tolist()) for side in (then, now)]
-    of_both, of_either = len(names[0] & names[1]), len(names[0] | names[1])
-    if of_both == of_either:
-        return "", False
-    return f"{of_both} of {of_either} {now.over}", of_both < LEAST_SHARED * of_either
 
 
 def _mistakes_moved(mistakes: str, compare: Callable[[str], Difference]) -> str:

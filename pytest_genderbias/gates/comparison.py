@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from pytest_genderbias.errors import GateError, UndefinedError
-from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings, different, units_shared
+from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings, different
 from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import (
     UNDECIDED,
@@ -31,6 +31,7 @@ from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, LESS_ABLE, LEVEL, NOT_COMPARABLE, ONE_SIDED, Correction
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import FloatArray, holm, t_quantile
+from pytest_genderbias.statistics.inference.item_sums import units_shared
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts
 from pytest_genderbias.statistics.right_answers import why_less_able
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.gates.agreement import units_shared, why_chance_moved
+from pytest_genderbias.gates.agreement import why_chance_moved
 from pytest_genderbias.gates.item_file import StoredItems
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster, make_judgement
 from pytest_genderbias.gates.policy import Margin
@@ -50,7 +50,15 @@ from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval, t_quantile
 from pytest_genderbias.statistics.inference.item_bounds import kish_number, skewness
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, KnownSums, align, without_number
+from pytest_genderbias.statistics.inference.item_sums import (
+    REPETITIONS,
+    FloatArray,
+    ItemSums,
+    KnownSums,
+    align,
+    units_shared,
+    without_number,
+)
 from pytest_genderbias.statistics.inference.over_restarts import (
     Prior,
     compare_crossed,
@@ -59,7 +67,6 @@ from pytest_genderbias.statistics.inference.over_restarts import (
     restarts_to_decide,
 )
 from pytest_genderbias.statistics.inference.paired import (
-    REPETITIONS,
     Difference,
     Distance,
     compare_items,
@@ -414,6 +421,7 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
         return judged(code, bound, _without_value(statistic, new, reference) + (f": {why}" if why else ""))
     headline = partial(_headline, measurement, statistic, reference, allowed)
     pair = Pair.of(measurement, statistic, reference.items, reference.value)
+    shared, are_few = units_shared(pair.then, pair.now)
     for when, sums in (("now", pair.now), (f"in the {reference.name}", pair.then)):
         if no_number := without_number(sums):
             return judged(NO_VALUE, bound, f"{headline()}; {when} {no_number}, and only finite numbers decide")
@@ -421,7 +429,6 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
         measurement, statistic, pair.then, pair.now, partial(_of_other, measurement, reference)
     ):
         return judged(NOT_COMPARABLE, bound, f"{headline()}; {by_chance}")
-    shared, are_few = units_shared(pair.then, pair.now)
     if are_few:
         return judged(NOT_COMPARABLE, bound, *_of_other_units(headline(), shared, reference))
     scored_as = f", those of {reference.in_words}"

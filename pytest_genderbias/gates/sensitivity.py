@@ -33,9 +33,9 @@ from pytest_genderbias.statistics.inference.detectable import (
     seen_over_restarts,
 )
 from pytest_genderbias.statistics.inference.intervals import Interval, t_quantile
-from pytest_genderbias.statistics.inference.item_sums import Arrays, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import REPETITIONS, Arrays, ItemSums
 from pytest_genderbias.statistics.inference.over_restarts import PRIOR_FREEDOM, Prior, moderated_variance
-from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
+from pytest_genderbias.statistics.inference.paired import Distance
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged

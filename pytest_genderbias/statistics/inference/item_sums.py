@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 _MOST_BLOCKS = 200  #: blocks of consecutive cases
+#: What repeats one training with other draws: no sample of items, and so few that only Student's t holds.
+REPETITIONS = frozenset({"restarts", "shuffles"})
+_LEAST_SHARED = 0.5  #: the smallest share of units that both sides of a comparison have
 _Number = TypeVar("_Number", bound=np.floating)
 Sums: TypeAlias = NDArray[np.floating]  #: of single or double precision
 
@@ -271,6 +274,20 @@ def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:
         return _rows(then, rows_then), _rows(now, rows_now)
     columns = tuple(sorted({*then.columns, *now.columns}))
     return _spread(_rows(then, rows_then), then.columns, columns), _spread(_rows(now, rows_now), now.columns, columns)
+
+
+def units_shared(then: KnownSums | None, now: KnownSums | None) -> tuple[str, bool]:
+    """Return in words which units both sides have, as ``"30 of 40 words"``, and whether they are too few to compare.
+
+    The text is empty where both have the same units, or these are not known.
+    """
+    if not (isinstance(then, ItemSums) and isinstance(now, ItemSums)) or now.over in REPETITIONS:
+        return "", False
+    names = [set(side.by_unit().labels.tolist()) for side in (then, now)]
+    of_both, of_either = len(names[0] & names[1]), len(names[0] | names[1])
+    if of_both == of_either:
+        return "", False
+    return f"{of_both} of {of_either} {now.over}", of_both < _LEAST_SHARED * of_either
 
 
 def _same_templates(then: ItemSums, now: ItemSums) -> bool:

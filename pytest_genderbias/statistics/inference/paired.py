@@ -43,8 +43,6 @@ Distance = Callable[[FloatArray], FloatArray]
 #: templates of one group count as one.
 _Crossed: TypeAlias = "tuple[tuple[ItemSums, ItemSums] | None, Groups | None]"
 
-#: What repeats one training with other draws: no sample of items, and so few that only Student's t holds.
-REPETITIONS = frozenset({"restarts", "shuffles"})
 _EXCHANGES = 9999  #: so that p values go down to .0001, and survive a correction for many gates
 _EXCHANGES_OF_MANY = 999  #: of sums with more figures than ``_MANY``, where more would take seconds
 _MANY = 100_000
