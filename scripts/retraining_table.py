@@ -40,7 +40,8 @@ from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.regression import Pair, straight_distance
 from pytest_genderbias.gates.sensitivity import retraining_of, seen_by
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items, with_retraining
+from pytest_genderbias.statistics.inference.item_sums import REPETITIONS
+from pytest_genderbias.statistics.inference.paired import compare_items, with_retraining
 from pytest_genderbias.statistics.right_answers import why_less_able
 
 TRAININGS = 30
