@@ -11,6 +11,7 @@ from pytest_genderbias.command_line.arguments import USAGE_ERROR, Typed, make_pa
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.doors import reach
+from pytest_genderbias.text.plain_files import reason
 
 #: Commands and the module of this package that carries them out: ``carry_out(typed)`` returns the exit status.
 _MODULES: Mapping[str, str] = {
@@ -60,4 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except BrokenPipeError:  # as of `genderbias list | head`
         sys.stderr.close()
+        return USAGE_ERROR
+    except OSError as error:
+        if error.filename is None:
+            raise
+        problem = printable(f"{error.filename}: {reason(error)}; choose another path")
+        print(f"genderbias {typed.command}: {problem}", file=sys.stderr)
         return USAGE_ERROR

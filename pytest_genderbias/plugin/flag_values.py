@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
@@ -26,7 +27,7 @@ from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.doors import EXECUTORS, reach
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.plain_files import expand, is_regular, read_whole
+from pytest_genderbias.text.plain_files import expand, is_regular, read_whole, reason
 from pytest_genderbias.text.printable import brief, expected_instead
 from pytest_genderbias.text.schema import Count, Mismatch, fit, one_of, words
 
@@ -146,7 +147,7 @@ def named_places(texts: list[str], origin: Origin) -> tuple[tuple[str, str], ...
             raise origin.error(f"expected NAME=DIR, with NAME that of a --bias-model, got {text!r}")
         if name in dict(pairs):
             raise origin.error(f"{name!r} has two places; expected one")
-        folder = origin.folder / _expanded(place, origin)
+        folder = path(place, origin)
         pairs.append((name, str(folder) if folder.is_dir() else place))
     return tuple(pairs)
 
@@ -227,7 +228,7 @@ def size(text: str, origin: Origin) -> int:
 
 def path(text: str, origin: Origin) -> Path:
     """Parse the path of a file or folder that need not exist."""
-    return origin.folder / _expanded(text, origin)
+    return _possible(origin.folder / _expanded(text, origin), origin)
 
 
 def _expanded(text: str, origin: Origin) -> Path:
@@ -237,9 +238,19 @@ def _expanded(text: str, origin: Origin) -> Path:
         raise origin.error(str(error)) from None
 
 
+def _possible(path: Path, origin: Origin) -> Path:
+    """Return a path; one that nothing can have, or that may not be looked up, is a usage error."""
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.stat()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise origin.error(f"{path}: {reason(error)}; choose another path") from None
+    return path
+
+
 def file(text: str, origin: Origin) -> Path:
     """Parse the path of a file to write, whose folder can be written or made; a pipe or a device needs neither."""
-    path = origin.folder / text
+    path = _possible(origin.folder / text, origin)
     if path.is_dir():
         raise origin.error(f"{path} is a folder; give the path of a file")
     if is_stream(path):  # it is written as it is, without a file beside it
@@ -273,7 +284,8 @@ def new_gate_file(text: str, origin: Origin) -> Path:
 
 def baseline_folder(text: str, origin: Origin) -> Place:
     """Parse the URL of the baselines, or their path, which always starts at the root directory of the project."""
-    return place_of(text, origin.project)
+    place = place_of(text, origin.project)
+    return _possible(place, origin) if isinstance(place, Path) else place
 
 
 def shared_cache(url: str, origin: Origin) -> str:

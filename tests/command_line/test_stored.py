@@ -104,6 +104,17 @@ def test_a_wrong_path_is_refused_as_in_a_run(pytester: pytest.Pytester, monkeypa
     assert "--to: expected a file that ends in .csv or .parquet" in printed.err
 
 
+@pytest.mark.parametrize(
+    "words", [("gates", "--baseline={}"), ("init", "m=demo-lm", "--folder={}"), ("questions", "decisions", "--data={}")]
+)
+def test_a_path_that_no_file_can_have_is_one_line(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    printed = type_command(pytester, monkeypatch, *(word.format("x" * 300) for word in words))
+    assert printed.status == 4 and printed.err.startswith(f"genderbias {words[0]}: xxx")
+    assert printed.err.endswith("; choose another path\n") and printed.err.count("\n") == 1
+
+
 def test_hostile_names_reach_no_terminal(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     write_json(hostile_report(), Path("run.json"))
     printed = report(pytester, monkeypatch)

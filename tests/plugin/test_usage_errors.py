@@ -43,6 +43,20 @@ from pytest_genderbias.plugin.options import SETTINGS
             ["--bias-json=broken.jsonl/r.json"],
             "--bias-json: *broken.jsonl cannot be written; choose another folder for the file",
         ),
+        *(
+            (
+                [f"{flag}{'x' * 300}"],
+                f"{flag.removeprefix('-o').partition('=')[0]}: *{'x' * 300}: *; choose another path",
+            )
+            for flag in (
+                "--bias-json=",
+                "--bias-data=",
+                "--bias-baseline=",
+                "--bias-cache=",
+                "-obias_runs=",
+                "-obias_tokenizer=m=",
+            )
+        ),
         (["--bias-summary=."], "--bias-summary: * is a folder; give the path of a file"),
         (["--bias-reason=because"], "--bias-reason: goes with --bias-update, which accepts what is worse"),
         (["--bias-reason=because", "--bias-update-new"], "--bias-reason: goes with --bias-update, *"),
