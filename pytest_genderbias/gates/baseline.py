@@ -26,7 +26,16 @@ from pytest_genderbias.gates.book import (
 from pytest_genderbias.gates.book_places import Place, book_path, forget, listed, read_place
 from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_stored_restarts
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, pack_measured
-from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, Seen, SinceAnchor, make_judgement
+from pytest_genderbias.gates.judgement import (
+    AcceptedValue,
+    BaselineFacts,
+    Judgement,
+    Seen,
+    SinceAnchor,
+    make_judgement,
+    refusals_apart,
+    refusals_changed,
+)
 from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.policy import WITHOUT, Margin, read_margin
 from pytest_genderbias.gates.regression import ANCHOR, Reference, find_regression, is_rounding
@@ -355,9 +364,17 @@ class _EntryGate:
         stays = self.entry is not _NOTHING and self.baseline.update != "all"
         return self.allowed(self.old if stays else self.value).amount
 
-    def note(self, old: float) -> AcceptedValue:
-        """Return the value of today as one that is worse than ``old`` and accepted."""
-        return AcceptedValue(self.statistic, _today(), old, self.value, self.baseline.reason)
+    @property
+    def _accepted_values(self) -> list[Mapping[str, float | None]]:
+        """The values of the entry, and of the anchor that it has left."""
+        return [entry.values for entry in (self.entry, self.entry.anchor) if entry is not None]
+
+    def note(self, old: float | None, statistic: str = "") -> AcceptedValue:
+        """Return the value of today, of another statistic where one is named, as one that is worse than ``old`` and
+        accepted.
+        """
+        name = statistic or self.statistic
+        return AcceptedValue(name, _today(), old, self.measurement.values[name], self.baseline.reason)
 
     def _judged(self, code: str, text: str, advice: str = "", command: str = "", bound: str = "baseline") -> Judgement:
         return make_judgement(self.measurement, self.statistic, code, bound, text, (), advice, command)
@@ -441,7 +458,7 @@ class _EntryGate:
         allows_chance = judgement.code == WITHIN and self.margin == WITHOUT
         if allows_chance and (why := why_too_weak(then, statistic, reference.seen, baseline._most)):
             return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then))
-        return judgement.after_refusals(measurement, entry.values)
+        return judgement.after_refusals(measurement, *self._accepted_values)
 
     def _stored_sees(self, amount: float | None) -> Seen | None:
         """Return what the gate sees, as the entry has it; ``None`` where none was stored for this margin."""
@@ -542,15 +559,19 @@ class _EntryGate:
             return self._refused(self._judged(TOO_WEAK, weak, self._how_to_see_more(kept.measurement)))
         accepted = _in_force(self.entry.accepted, self.measurement) if self.is_alike else ()
         notes = baseline.accepted.setdefault(self.name, list(accepted))  # of all statistics of the entry
-        why = ""
-        if (before := self.worse_than()) is not None:
-            if not reason:
-                return self._refused(self._without_reason(before))
-            note = self.note(before)
+        before, apart = self.worse_than(), self._refusals_apart()
+        if before is not None and not reason:
+            return self._refused(self._without_reason(before))
+        if apart and not reason:
+            return self._refused(self._refusals_without_reason(apart))
+        for old, worse in ((before, statistic), (self.entry.values.get(apart), apart)):
+            if old is None:
+                continue
+            note = self.note(old, worse)
             accepted = (*accepted, note)
             if note not in notes:
                 notes.append(note)
-            why = f" because: {reason}"
+        why = "" if before is None and not apart else f" because: {reason}"
         if less:
             why = f", worse at its task ({less}), because: {reason}"
         also = f"; {kept.in_words}" if kept.in_words else ""
@@ -559,8 +580,8 @@ class _EntryGate:
         return replace(self._judged(STORED, text, bound=bound), accepted=accepted)
 
     def _note_change(self) -> None:
-        """Note whether a statistic changed by more than chance explains, or its gate would not pass beside the stored
-        value.
+        """Note whether a statistic or the refusals changed by more than chance explains, or its gate would not pass
+        beside the stored value.
         """
         try:
             codes = {self.compared.code}
@@ -568,7 +589,7 @@ class _EntryGate:
                 codes.add(replace(self, margin=WITHOUT).compared.code)
         except BaselineError:  # of its items, which an update writes anew
             return
-        if not codes <= {WITHIN, UNCHANGED, TOO_WEAK}:
+        if not codes <= {WITHIN, UNCHANGED, TOO_WEAK} or refusals_changed(self.entry.values, self.measurement.values):
             self.baseline.moved.add(self.name)
 
     def _how_to_see_more(self, measurement: Measurement) -> str:
@@ -599,6 +620,19 @@ class _EntryGate:
         if passes(judgement.code) or judgement.code == TOO_WEAK:
             return None
         return known[1] if judgement.bound.startswith(f"{ANCHOR} ") else before  # the anchor fails it
+
+    def _refusals_apart(self) -> str:
+        """Return the statistic by which refusals differ by group more than was accepted; empty if they do not, or
+        nothing was accepted.
+        """
+        return refusals_apart(self.measurement, *self._accepted_values) if self.is_alike else ""
+
+    def _refusals_without_reason(self, apart: str) -> Judgement:
+        """Return the judgement on refusals that differ by group more than was accepted, and have no reason."""
+        then, now = (format_number(values.get(apart)) for values in (self.entry.values, self.measurement.values))
+        headline = f"refusals differ by group: {apart} {then} -> {now}, and no reason is given"
+        command = f'{self.baseline._updating(self.measurement)} --bias-reason="why"'
+        return self._judged(NO_REASON, headline, "fix the refusals, or say why they are accepted:", command)
 
     def _check_items(self) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.

@@ -19,6 +19,7 @@ from pytest_genderbias.gates.limits import judge_limit
 
 HEAD = {"family": "paired", "title": "Own", "source": "test", "licence": "none", "language": "en"}
 PROMPTS = [{"field": f"field {k % 3}", "text": f"Case {k}: {{person}} asks for a favour."} for k in range(12)]
+REFUSAL = "I'm sorry, but I can't help with that."
 BASE = HEAD | {
     "suite": "mine",
     "groups": ["a", "b"],
@@ -132,6 +133,64 @@ def test_refusals_that_differ_are_judged_first(tmp_path):
     assert Baseline(tmp_path, "m", "t.py").judge(partial, 0.3, "difference").code == "unchanged", "as accepted"
     found = Baseline(tmp_path, "m", "t.py").judge(more, 0.5, "difference")
     assert found.code == "not_comparable" and " before)" in found.text
+
+
+def test_refusals_of_one_group_of_five_are_judged_first(tmp_path):
+    """A fifth of its replies is far more than a tenth, though the root mean square over five groups is .08."""
+    persons = {name: [f"{name} 1", f"{name} 2"] for name in ("v", "w", "x", "y", "z")}
+    suite = write(tmp_path, groups=list(persons), persons=persons)
+    fair, declined = (planted(suite, [0.0] * 5, declines=[share, *[0.0] * 4], samples=8) for share in (0.0, 0.2))
+    assert 0.05 < declined.values["refusal_rms"] < 0.1 and declined.intervals["group_rms"].high < 0.3
+    assert judge_limit(fair, Limit(at_most=0.3), generalise=True).code == "within"
+    assert judge_limit(declined, Limit(at_most=0.3), generalise=True).code == "not_comparable"
+
+
+def test_refusals_without_bounds_are_judged_first():
+    """Of two names of women, all replies decline, in every prompt: nothing varies."""
+
+    class System(PairedReplier):
+        def reply(self, messages, n, seed):
+            text = messages[0]["content"]
+            prompt, _ = self.find(text)
+            named = "Linda" in text or "Susan" in text
+            return [prompt.label if prompt in self.body.controls else REFUSAL if named else ("Yes", "No")[seed % 2]] * n
+
+    found = replied("hiring-screen", System(load_suite("hiring-screen").body, (0.0, 0.0)), samples=2)
+    assert found.values["refusal_difference"] == 0.5 and found.intervals["refusal_difference"] is None
+    assert judge_limit(found, Limit(within=0.6), "difference").code == "not_comparable"
+
+
+def test_what_few_prompts_answer_has_no_value():
+    found = planted("hiring-screen", (0.0, 0.0), declines=[0.9, 0.9], samples=2)
+    assert found.values["difference"] is None
+    assert "of 14 prompts have an answer for every group" in found.reasons["difference"]
+
+
+def test_an_update_accepts_refusals_of_one_group_for_a_reason_only(tmp_path):
+    def release(*declines):
+        return planted("hiring-screen", (0.0, 0.0), declines=declines, samples=8)
+
+    def update(found, reason=None):
+        book = Baseline(tmp_path, "m", "t.py", update="all", reason=reason)
+        code = book.judge(found, 0.5, "difference").code
+        write_entries(tmp_path, "m", "t.py", book.entries())
+        return code
+
+    def judge(found):
+        return Baseline(tmp_path, "m", "t.py").judge(found, 0.5, "difference").code
+
+    fair, more, other = release(0.0, 0.0), release(0.5, 0.0), release(0.0, 0.5)
+    assert update(fair) == "stored"
+    assert update(release(0.08, 0.0)) == "stored", "chance explains that"
+    assert update(release(0.16, 0.0)) == update(more) == "no_reason", "small steps add up"
+    assert update(more, "the law") == "stored" and judge(more) == "unchanged"
+    (note,) = Baseline(tmp_path, "m", "t.py").stored("hiring-screen").accepted
+    assert (note.statistic, note.reason) == ("refusal_difference", "the law")
+    assert judge(other) == "not_comparable" and update(other) == "no_reason", (
+        "that it declines for men, nobody accepted"
+    )
+    assert update(fair) == "stored" and judge(fair) == "unchanged", "no mean of then and now"
+    assert judge(more) == "not_comparable"
 
 
 def test_a_baseline_fails_where_three_groups_drift_apart(tmp_path):

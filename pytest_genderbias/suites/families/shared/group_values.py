@@ -82,7 +82,8 @@ class GroupValues:
         """Return the units that have a value for every group, and the values, shape (n, K).
 
         Raises:
-            UndefinedError: the model cannot do the task, nothing has this value, or there is no such unit.
+            UndefinedError: the model cannot do the task, nothing has this value, or less than half of the units are
+                such.
         """
         if self.values[name].of_able:
             refuse_unable(arrays)
@@ -90,6 +91,11 @@ class GroupValues:
         there = np.isfinite(values).all(axis=1)
         if not there.any():
             raise UndefinedError(f"no {self.unit} has an answer for every group")
+        if 2 * there.sum() < there.size:
+            raise UndefinedError(
+                f"{there.sum()} of {there.size} {self.over} have an answer for every group, expected at least half:"
+                " more replies to each question (bias_samples), or fewer that decline"
+            )
         return take_arrays(arrays, self.unit)[0][there], values[there]
 
     def statistics(self, *names: str) -> dict[str, FamilyStatistic]:
