@@ -122,7 +122,11 @@ class BaselineEntry:
             "checkpoints": self.checkpoints if self.checkpoints > 1 else 0,
             "date": self.date,
             "anchor": kept,
-            "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],
+            "abilities": [
+                {key: value for key, value in vars(one).items() if (key, value) != ("lead", None)}
+                | {"right": list(one.right)}
+                for one in self.abilities
+            ],
         }
         return {**content, **{key: value for key, value in later.items() if value}, **self.other}
 
