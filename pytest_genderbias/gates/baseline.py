@@ -65,7 +65,7 @@ from pytest_genderbias.gates.verdicts import (
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_npz
 from pytest_genderbias.models.predictions import same_ids
-from pytest_genderbias.statistics.right_answers import why_less_able
+from pytest_genderbias.statistics.right_answers import LEAST_LEAD, describe_lead, kept_lead, why_less_able
 from pytest_genderbias.text.printable import apart, close_names, format_number
 
 #: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.
@@ -455,6 +455,10 @@ class _EntryGate:
         judgement = replace(judgement, accepted=_in_force(entry.accepted, measurement), facts=facts)
         if entry.anchor is not None and entry.has_left_anchor:
             judgement = self._held_to_anchor(judgement, entry.anchor, reference)
+        if judgement.code == BETTER and (less := self._why_less_sure):
+            return judgement.restated(WITHIN, f"{judgement.headline}; {less}").after_refusals(
+                measurement, *self._accepted_values
+            )
         allows_chance = judgement.code == WITHIN and self.margin == WITHOUT
         if allows_chance and (why := why_too_weak(then, statistic, reference.seen, baseline._most)):
             return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then))
@@ -532,6 +536,18 @@ class _EntryGate:
     def _why_less_able(self, known: Retraining) -> str:
         return why_less_able(self.measurement.abilities, self.entry.abilities, known.abilities, known.freedom)
 
+    @property
+    def _why_less_sure(self) -> str:
+        """Why a bias in proportion to scores, as in nats, may have fallen with the lead of the model only: logits half
+        as large halve it, and keep every right answer. Empty where it fell further, or the lead did not fall.
+        """
+        about = self.measurement.statistics[self.statistic]
+        if self.old is None or self.value is None or math.isfinite(about.range[1]):
+            return ""
+        kept, what = kept_lead(self.measurement.abilities, self.entry.abilities)
+        is_explained = about.distance(self.value) > kept * about.distance(self.old)
+        return describe_lead(kept, what) if kept < 1 - LEAST_LEAD and is_explained else ""
+
     def _less_able(self, less: str, code: str = LESS_ABLE) -> Judgement:
         model, update = self.measurement.model, self.baseline._updating(self.measurement)
         what = f"{model} is worse at its task than the baseline, so that its bias says nothing: {less}"
@@ -589,7 +605,8 @@ class _EntryGate:
                 codes.add(replace(self, margin=WITHOUT).compared.code)
         except BaselineError:  # of its items, which an update writes anew
             return
-        if not codes <= {WITHIN, UNCHANGED, TOO_WEAK} or refusals_changed(self.entry.values, self.measurement.values):
+        values = self.entry.values, self.measurement.values
+        if not codes <= {WITHIN, UNCHANGED, TOO_WEAK} or refusals_changed(*values) or self._why_less_sure:
             self.baseline.moved.add(self.name)
 
     def _how_to_see_more(self, measurement: Measurement) -> str:

@@ -21,6 +21,7 @@ LEVEL = 0.95  #: of the two-sided bounds; each of them alone is wrong in at most
 TASK = "task"  #: name of an ability that a suite asks by its own questions
 #: Share of the stored distance from chance. A larger fall, by its lower bound, makes a model worse at its task.
 _FALL = 0.1
+LEAST_LEAD = 0.1  #: share of the lead that a model may lose, as of right answers
 _NONE: Mapping[str, float] = MappingProxyType({})
 
 
@@ -247,6 +248,16 @@ def kept_lead(now: Sequence[Ability], then: Sequence[Ability]) -> tuple[float, s
     stored = {one.name: one.lead for one in then if not one.name.startswith("gender")}
     kept = [(one.lead / lead, one.what) for one in now if one.lead is not None and (lead := stored.get(one.name))]
     return min(kept, default=(1.0, ""))
+
+
+def describe_lead(kept: float, what: str) -> str:
+    """Return in words that a model kept only a share of its lead.
+
+    >>> describe_lead(0.5, "words")
+    'right and wrong answers lie 50 % nearer (words): the model is less sure of everything, which lowers any bias'
+    """
+    nearer = f"right and wrong answers lie {100 * (1 - kept):.3g} % nearer ({what})"
+    return f"{nearer}: the model is less sure of everything, which lowers any bias"
 
 
 def _array(right: Sequence[str]) -> FloatArray:

@@ -4,19 +4,22 @@ about.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from support.baseline_books import write_entries
 from support.hand_made import ITEMS, hand_made
 
-from pytest_genderbias import Measurement
+from pytest_genderbias import Measurement, load_model, measure
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import read_book
 from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.measurement.restarts import combine_restarts
+from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.plugin.acceptance import ProposedEntry, merge
 
 
@@ -114,3 +117,25 @@ def test_what_one_test_would_pool_and_another_replace_is_replaced(tmp_path: Path
         assert merged.new.entry.settings["restarts"] == 1 and merged.new.kept.startswith("the spread of the stored ")
     both = merge([proposed[1], proposed[1]])
     assert both is not None and both.new.entry.settings["restarts"] == 4
+
+
+@pytest.mark.usefixtures("ability_asked")
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_a_model_that_is_less_sure_of_everything_is_not_better(tmp_path: Path, share: float) -> None:
+    """Smaller logits keep every right answer, and lower any bias in nats. An update stores what is there."""
+    model = load_model("demo-lm")
+    network = copied(model.backend.network)
+    with torch.no_grad():
+        for weight in network.transformer.ln_f.parameters():
+            weight.mul_(share)
+    then, now = (measure("lm-occupation", one, cache=None) for one in (model, with_network(model, network, "flat")))
+    first = Baseline(tmp_path, "m", "t.py", update="new")
+    assert first.judge(then).code == "stored"
+    book = write_entries(tmp_path, "m", "t.py", first.entries())
+    found = Baseline(tmp_path, "m", "t.py").judge(now)
+    assert now.value < then.value and found.code == "within"
+    assert re.search(r"right and wrong answers lie \d\S* % nearer \(sentences in their right order\)", found.text)
+    refreshing = Baseline(tmp_path, "m", "t.py", update="all")
+    assert refreshing.judge(now).code == "stored"
+    write_entries(tmp_path, "m", "t.py", refreshing.entries())
+    assert read_book(book)["lm-occupation"].values["aggregate_bias"] == now.value, "no mean of then and now"

@@ -48,7 +48,13 @@ from pytest_genderbias.statistics.inference.intervals import Interval, restart_i
 from pytest_genderbias.statistics.inference.item_sums import log_sums, without_number
 from pytest_genderbias.statistics.inference.paired import Difference, Distance, items_to_decide
 from pytest_genderbias.statistics.inference.reduction import Reduction, SideValues
-from pytest_genderbias.statistics.right_answers import kept_lead, over_restarts, why_less_able
+from pytest_genderbias.statistics.right_answers import (
+    LEAST_LEAD,
+    describe_lead,
+    kept_lead,
+    over_restarts,
+    why_less_able,
+)
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import THREE_DIGITS, approximate, format_bounds, format_number, format_share
@@ -56,7 +62,6 @@ from pytest_genderbias.text.schema import Rule, check_setting, read_value
 
 _MORE_SEEDS = "five seeds or more"
 _HEADS = "before with a new head"
-_LEAST_LEAD = 0.1  #: share of the lead that a model may lose, as of right answers (``why_less_able``)
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.
 _ORDER = (NOT_COMPARABLE, NO_VALUE, DESTROYED, TASK_LOST, OVER_CORRECTED, NOT_REDUCED, TOO_FEW, SUPERFICIAL, REDUCED)
 #: What to do about a verdict that is sure.
@@ -422,10 +427,9 @@ def _judge_lead(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
     sides = ([group[0].abilities for group in case.measured[side]] for side in (AFTER, BEFORE))
     kept, what = kept_lead(*map(over_restarts, sides))
     was, now = (figures.distance_of(side) for side in (BEFORE, AFTER))
-    if kept >= 1 - _LEAST_LEAD or not (1 - by) * kept * was < now <= (1 - by) * was:
+    if kept >= 1 - LEAST_LEAD or not (1 - by) * kept * was < now <= (1 - by) * was:
         return _Part(REDUCED)
-    less = f"right and wrong answers lie {format_share(1 - kept)} nearer ({what}): the model is less sure of everything"
-    text = f"{less}, which lowers any bias; beyond that it is {describe_change(1 - now / (kept * was))}"
+    text = f"{describe_lead(kept, what)}; beyond that it is {describe_change(1 - now / (kept * was))}"
     return _Part(NOT_REDUCED, text, [f"  {text}"])
 
 
