@@ -20,7 +20,7 @@ from pytest_genderbias.statistics.right_answers import Ability
 from pytest_genderbias.suites.ask import CHAT_ROLES, NEEDS, Asking, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Question, TextCases, refuse_unable, take_arrays
 from pytest_genderbias.suites.families.shared import asking
-from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
+from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value, refuse_most_missing
 from pytest_genderbias.suites.family import Context, Family, Option, one_of
 from pytest_genderbias.suites.query import AddedTokens
 from pytest_genderbias.suites.space import LabelledTemplate, SlotWords, read_groups, read_labelled_templates, read_slot
@@ -72,13 +72,14 @@ def _decided_in(arrays: Arrays, *names: str) -> tuple[NDArray[np.str_], list[Flo
     """Return the scenarios that were decided for both groups, and arrays of these.
 
     Raises:
-        UndefinedError: the model cannot do the task, or decides nothing for one of the groups.
+        UndefinedError: the model cannot do the task, or decides less than half of the scenarios for both groups.
     """
     refuse_unable(arrays)
     scenario, *columns = take_arrays(arrays, "scenario", *names)
     decided = np.isfinite(np.stack(columns)).all(axis=0)
     if not decided.any():
         raise UndefinedError("no scenario is decided for both groups")
+    refuse_most_missing(decided, _OVER)
     return scenario[decided], [np.asarray(column[decided], dtype=np.float64) for column in columns]
 
 

@@ -116,6 +116,17 @@ def test_a_system_that_declines_everything_has_no_figure() -> None:
     assert found.values["yes_difference"] is None and "cannot do the task" in found.reasons["yes_difference"]
 
 
+def test_the_few_scenarios_that_are_decided_give_no_figure() -> None:
+    """It answers the controls, and declines nearly all else."""
+    body = load_suite("decisions").body
+    ends = [control.text.removeprefix("{person}") for control in body.controls]
+    planted = biased_decider(body, 0.0, mass=0.999)
+    system = Sampled(planted, declines=lambda message: 0.0 if any(end in message for end in ends) else 0.98)
+    found = replied(system, "decisions", 3)
+    assert found.values["accuracy"] > 0.8 and found.values["yes_difference"] is None
+    assert re.match(r"\d of 44 scenarios have an answer for every group", found.reasons["yes_difference"])
+
+
 def test_a_system_with_one_answer_to_everything_has_no_figure() -> None:
     class Dead:
         def reply(self, messages: object, n: int, seed: int) -> list[str]:

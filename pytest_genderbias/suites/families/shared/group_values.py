@@ -12,7 +12,7 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import group_deviations
@@ -20,6 +20,20 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.suites.cases import Items, refuse_unable, take_arrays
 from pytest_genderbias.suites.statistic import SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, records_by
+
+
+def refuse_most_missing(there: ArrayLike, over: str) -> None:
+    """Refuse a figure of less than half of the units, as of a system that declines nearly everything.
+
+    Raises:
+        UndefinedError: ``there``, whether a unit has an answer for every group, mostly says no.
+    """
+    known = np.asarray(there)
+    if 2 * known.sum() < known.size:
+        raise UndefinedError(
+            f"{known.sum()} of {known.size} {over} have an answer for every group, expected at least half:"
+            " more replies to each question (bias_samples), or fewer that decline"
+        )
 
 
 @dataclass(frozen=True)
@@ -91,11 +105,7 @@ class GroupValues:
         there = np.isfinite(values).all(axis=1)
         if not there.any():
             raise UndefinedError(f"no {self.unit} has an answer for every group")
-        if 2 * there.sum() < there.size:
-            raise UndefinedError(
-                f"{there.sum()} of {there.size} {self.over} have an answer for every group, expected at least half:"
-                " more replies to each question (bias_samples), or fewer that decline"
-            )
+        refuse_most_missing(there, self.over)
         return take_arrays(arrays, self.unit)[0][there], values[there]
 
     def statistics(self, *names: str) -> dict[str, FamilyStatistic]:
