@@ -456,13 +456,11 @@ class _EntryGate:
         if entry.anchor is not None and entry.has_left_anchor:
             judgement = self._held_to_anchor(judgement, entry.anchor, reference)
         if judgement.code == BETTER and (less := self._why_less_sure):
-            return judgement.restated(WITHIN, f"{judgement.headline}; {less}").after_refusals(
-                measurement, *self._accepted_values
-            )
+            return self._after_refusals(judgement.restated(WITHIN, f"{judgement.headline}; {less}"))
         allows_chance = judgement.code == WITHIN and self.margin == WITHOUT
         if allows_chance and (why := why_too_weak(then, statistic, reference.seen, baseline._most)):
             return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then))
-        return judgement.after_refusals(measurement, *self._accepted_values)
+        return self._after_refusals(judgement)
 
     def _stored_sees(self, amount: float | None) -> Seen | None:
         """Return what the gate sees, as the entry has it; ``None`` where none was stored for this margin."""
@@ -644,12 +642,22 @@ class _EntryGate:
         """
         return refusals_apart(self.measurement, *self._accepted_values) if self.is_alike else ""
 
+    def _after_refusals(self, judgement: Judgement) -> Judgement:
+        """Return the judgement, or that on refusals that differ by group more than was accepted."""
+        found = judgement.after_refusals(self.measurement, *self._accepted_values)
+        return judgement if found is judgement else found.restated(found.code, found.headline, *self._accept_refusals)
+
     def _refusals_without_reason(self, apart: str) -> Judgement:
         """Return the judgement on refusals that differ by group more than was accepted, and have no reason."""
         then, now = (format_number(values.get(apart)) for values in (self.entry.values, self.measurement.values))
         headline = f"refusals differ by group: {apart} {then} -> {now}, and no reason is given"
+        return self._judged(NO_REASON, headline, *self._accept_refusals)
+
+    @property
+    def _accept_refusals(self) -> tuple[str, str]:
+        """What to do about refusals, and what to type."""
         command = f'{self.baseline._updating(self.measurement)} --bias-reason="why"'
-        return self._judged(NO_REASON, headline, "fix the refusals, or say why they are accepted:", command)
+        return "fix the refusals, or say why they are accepted:", command
 
     def _check_items(self) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.

@@ -311,7 +311,9 @@ _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.ya
 #: Statistics that compare how often a system declines, about two groups and about more, and how far they may be from 0
 #: where other figures are judged: two groups that differ by a tenth are .05 from their mean.
 _REFUSALS = {"refusal_difference": 0.1, "refusal_rms": 0.05}
-_IF_REFUSED = "fix the refusals; or accept them with a gate that has baseline: true, which fails where they grow"
+_IF_REFUSED = (
+    "fix the refusals; or write baseline: true in the place of this gate, which accepts them, and fails where they grow"
+)
 _MOST_RECORDS = 5  #: of the items that moved
 
 

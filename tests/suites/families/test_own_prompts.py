@@ -183,6 +183,8 @@ def test_an_update_accepts_refusals_of_one_group_for_a_reason_only(tmp_path):
     assert update(fair) == "stored"
     assert update(release(0.08, 0.0)) == "stored", "chance explains that"
     assert update(release(0.16, 0.0)) == update(more) == "no_reason", "small steps add up"
+    advised = Baseline(tmp_path, "m", "t.py").judge(more, 0.5, "difference").shown[-1]
+    assert advised.is_command and advised.text.endswith('--bias-update --bias-reason="why"')
     assert update(more, "the law") == "stored" and judge(more) == "unchanged"
     (note,) = Baseline(tmp_path, "m", "t.py").stored("hiring-screen").accepted
     assert (note.statistic, note.reason) == ("refusal_difference", "the law")
