@@ -24,6 +24,7 @@ from pytest_genderbias.text.plain_files import open_regular, parse_json
 #: An array that takes more bytes than this, and more often than this its packed size, is no array of vectors.
 _MOST_UNPACKED, _MOST_RATIO = 1 << 26, 50
 _ARRAYS = (".npz", ".npy", ".safetensors")
+_MARKER = re.compile(r"<.+>|\[.+\]")  #: no word, such as <UNK> or [CLS]
 _HEADER = re.compile(r"([0-9]{1,12}) ([1-9][0-9]{0,5})")
 
 
@@ -33,8 +34,8 @@ class WordVectors(Backend):
 
     ``words``: the row of each word, in the order of the rows. ``matrix``: shape (len(words), d), float32.
     ``fingerprint``: SHA-256 over the bytes of the file and of the vocabulary file.
-    ``lowercased``: no word of the file has a capital letter, as in GloVe 6B. Only then is "Mary" looked up as "mary",
-    because in a cased vocabulary "Mark" differs from "mark".
+    ``lowercased``: no word of the file has a capital letter, as in GloVe 6B, but for markers such as <UNK>. Only then
+    is "Mary" looked up as "mary", because in a cased vocabulary "Mark" differs from "mark".
     """
 
     words: Mapping[str, int]
@@ -180,7 +181,8 @@ class _Vocabulary:
                 f"{place(path, self._lines[row])}: the vector of {list(self._rows)[row]!r} has a number that is NaN,"
                 " infinite or too large for float32"
             )
-        return WordVectors(self._rows, matrix, fingerprint, all(word == word.lower() for word in self._rows))
+        lowercased = all(word == word.lower() or _MARKER.fullmatch(word) for word in self._rows)
+        return WordVectors(self._rows, matrix, fingerprint, lowercased)
 
 
 def _read_text(path: Path) -> WordVectors:

@@ -6,4 +6,4 @@ mitigations that need vectors or likelihoods call the modules that compute them.
 """
 
 #: Raise this whenever a score can change: stored scores of other versions are ignored.
-SCORING_VERSION = 2
+SCORING_VERSION = 3

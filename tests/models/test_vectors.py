@@ -115,6 +115,13 @@ def test_lower_case_is_a_fallback_of_lowercased_files_only(tmp_path):
     assert cased.missing(["Mark", "mark"]) == ["Mark"]
 
 
+@pytest.mark.parametrize("marker", ["<UNK>", "[CLS]"])
+def test_a_marker_makes_no_cased_file(tmp_path, marker):
+    path = tmp_path / "a.vec"
+    path.write_text(f"mark 1 0\n{marker} 0 1\n")
+    assert read_vectors(path).missing(["Mark", marker]) == []
+
+
 def test_the_exact_word_comes_first():
     vectors = WordVectors({"us": 0, "US": 1}, np.eye(2, dtype=np.float32), "", lowercased=True)
     assert [vectors.row(word) for word in ("US", "us", "Us", "usa")] == [1, 0, 0, None]
@@ -180,7 +187,8 @@ def test_any_words_come_back(tmp_path_factory, words, dimension, seed, header):
     vectors = read_vectors(path)
     assert list(vectors.words) == words
     np.testing.assert_array_equal(vectors.matrix, matrix)
-    assert vectors.lowercased == all(word == word.lower() for word in words)
+    markers = {word for word in words if len(word) > 2 and word[0] + word[-1] in ("<>", "[]")}
+    assert vectors.lowercased == all(word == word.lower() for word in set(words) - markers)
 
 
 @pytest.mark.parametrize(
