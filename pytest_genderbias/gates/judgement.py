@@ -43,6 +43,7 @@ from pytest_genderbias.gates.verdicts import (
 from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored, as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.statistics.inference.intervals import Interval, Null
+from pytest_genderbias.statistics.right_answers import TASK
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.printable import format_bounds, format_growth, format_number, format_share
 from pytest_genderbias.text.schema import read_value
@@ -307,7 +308,8 @@ def read_facts(data: object, where: str = "facts") -> Facts | None:
 
 
 SCHEMA = 2  #: of :meth:`Judgement.to_dict`
-_IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'
+_IF_UNABLE = 'fix the model; or {}none (ability: "none: REASON")'
+_OWN_ITEMS = "name control items that fit it (ability: FILE.yaml), or "
 #: Statistics that compare how often a system declines, about two groups and about more, and how far they may be from 0
 #: where other figures are judged: two groups that differ by a tenth are .05 from their mean.
 _REFUSALS = {"refusal_difference": 0.1, "refusal_rms": 0.05}
@@ -597,7 +599,8 @@ def make_judgement(
         code, interval, movement, advice, command = NO_VALUE, None, None, "", ""
         headline, remarks = f"{headline}; {what}, and only finite numbers decide", ()
     if not advice:
-        advice = f"to decide: {settled_by}" if settled_by else _IF_UNABLE if code == NOT_ABLE else ""
+        unable = _if_unable(measurement) if code == NOT_ABLE else ""
+        advice = f"to decide: {settled_by}" if settled_by else unable
     shown = [
         Paragraph("", _subject(code, measurement.suite, measurement.model) + shortened(headline)),
         Paragraph("means", shortened(_meaning(measurement, statistic))),
@@ -612,6 +615,12 @@ def make_judgement(
     null = measurement.null.get(statistic)
     judgement = Judgement(*of, bound, code, tuple(shown), cut, over, settled_by, p, tests, difference)
     return replace(judgement, null=null, facts=facts, movement=movement)
+
+
+def _if_unable(measurement: Measurement) -> str:
+    """Return what to do about a model that is not able; a suite that asks its own questions takes no others."""
+    by_suite = any(one.name == TASK and one.unable for one in measurement.abilities)
+    return _IF_UNABLE.format("ask " if by_suite else _OWN_ITEMS)
 
 
 def _subject(code: str, suite: str, model: str) -> str:

@@ -220,7 +220,9 @@ class Bios(DataFamily):
         if not n.any():
             return None
         value, low, high = mean_recall(right, n)
-        return Ability(TASK, "classes, by their mean recall,", value, low, high, 1 / int((n > 0).sum()), int(n.sum()))
+        classes = int((n > 0).sum())
+        what = f"persons by the mean recall of {classes} classes"
+        return Ability(TASK, what, value, low, high, 1 / classes, int(n.sum()))
 
     def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the class of every text, or for all stored predictions."""

@@ -29,6 +29,7 @@ from pytest_genderbias.errors import (
     SettingError,
     UndefinedError,
 )
+from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Model
@@ -739,6 +740,16 @@ def test_groups_of_other_names(tmp_path):
         file_of(tmp_path, rows, said)
     with pytest.raises(SettingError, match="a list of two names"):
         file_of(tmp_path, rows, said, groups=["old", "old"])
+
+
+def test_the_advice_about_a_constant_answer_names_no_control_items(tmp_path, ability_asked):
+    """The suite asks its own questions, so that a file of control items would change nothing."""
+    rows = people()
+    path = write_predictions(tmp_path / "run.csv", rows, {row["text"]: CLASSES[0] for row in rows})
+    constant = measure("bios", str(path), cache=None)
+    text = " ".join(judge_limit(constant, Limit(at_most=0.3), "tpr_gap_rms").text.split())
+    assert f"persons by the mean recall of {len(CLASSES)} classes (" in text
+    assert 'do fix the model; or ask none (ability: "none: REASON")' in text
 
 
 def test_predictions_on_other_examples_are_not_compared(tmp_path):
