@@ -16,10 +16,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.errors import GateError, UndefinedError
 from pytest_genderbias.gates.agreement import why_chance_moved
 from pytest_genderbias.gates.item_file import StoredItems
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster, make_judgement
+from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.gates.sensitivity import Retraining, prior_of
 from pytest_genderbias.gates.verdicts import (
@@ -417,8 +418,7 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
     judged = partial(make_judgement, measurement, statistic)
     if (worse := reference.worsening(measurement, statistic)) is None:
         code = NOT_ABLE if measurement.unable else NO_VALUE
-        why = measurement.reasons.get(statistic, "") if new is None else ""
-        return judged(code, bound, _without_value(statistic, new, reference) + (f": {why}" if why else ""))
+        return judged(code, bound, _without_value(statistic, new, reference, measurement.reasons.get(statistic, "")))
     headline = partial(_headline, measurement, statistic, reference, allowed)
     pair = Pair.of(measurement, statistic, reference.items, reference.value)
     shared, are_few = units_shared(pair.then, pair.now)
@@ -539,15 +539,15 @@ def code_of_worsening(difference: Difference, allowed: Margin) -> str:
     return WITHIN if difference.high <= margin + FLOAT_NOISE else TOO_FEW
 
 
-def _without_value(statistic: str, new: float | None, reference: Reference) -> str:
-    """Return in words which side has no value."""
+def _without_value(statistic: str, new: float | None, reference: Reference, reason: str) -> str:
+    """Return in words which side has no value; ``reason`` is why there is none now."""
     now = new is None or not math.isfinite(new)
     lacking = new if now else reference.value
     text = f"{statistic} has no value {'now' if now else f'in the {reference.name}'}"
     if lacking is not None:
         return f"{text}: it is {lacking}, and only finite numbers decide"
     if now or not reference.accept:
-        return text
+        return f"{text}: {reason}" if now and reason else text
     return f"{text}; run with --bias-update to store what is measured now"
 
 
@@ -795,7 +795,7 @@ def _settled_by(difference: Difference, margin: float, reference: Reference, pai
     if reference.same and difference.value < 0:
         difference = mirrored(difference)
     most = max(difference.high, -difference.low) if reference.same else difference.high
-    wider = f"a margin of {round_up(most):g}"
+    wider = _wider_margin(round_up(most), margin, reference, pair)
     if pair.restarts is not None:
         more = pair.more_restarts(difference, margin, reference.correction.level)
         return f"{more}, if the difference stays where it is; or {wider}"
@@ -805,6 +805,18 @@ def _settled_by(difference: Difference, margin: float, reference: Reference, pai
     share = measurement.n / measurement.n_total if measurement.sampled(pair.statistic) else 1.0
     more = "" if needed is None else more_items(needed, difference.items, difference.what, share, difference.templates)
     return f"{more}, if the difference stays where it is; or {wider}" if more else wider
+
+
+def _wider_margin(needed: float, margin: float, reference: Reference, pair: Pair) -> str:
+    """Return the margin that would decide, with what it would not find; another statistic where nothing breaks it."""
+    try:
+        check_breakable(Margin(needed), pair.statistic, pair.about, reference.value, reference.same)
+    except GateError:
+        return f"another statistic, since no model breaks the margin of {needed:g} that this one needs"
+    text = f"a margin of {needed:g}"
+    if reference.same and reference.value is not None and margin < abs(reference.value - pair.about.neutral) <= needed:
+        return f"another statistic, or {text}, within which a copy without any bias is the same, too"
+    return text
 
 
 def _moved_most(difference: Difference) -> tuple[Movement | None, list[str]]:

@@ -160,6 +160,19 @@ def test_the_advice_of_a_margin_would_do() -> None:
         assert code(then, now, wide) == "same"
 
 
+def test_no_margin_is_advised_without_a_word_that_hides_all_bias() -> None:
+    rng = np.random.default_rng(5)
+    then = rng.normal(0.1, 0.01, 25)
+    change = rng.normal(0, 0.4, 25)
+    now = then + change - change.mean()
+    undecided = judge_same(measured(now), measured(then, "float32"), 0.01)
+    assert undecided.settled_by.startswith("another statistic, or a margin of 0.")
+    assert "within which a copy without any bias is the same, too" in undecided.text.replace("\n            ", " ")
+    about = {"share": Statistic("higher", 0.0, "a share", least=0.0, most=0.2)}
+    narrow = [measured(scores, model, statistics=about) for scores, model in ((now, "copy"), (then, "float32"))]
+    assert judge_same(*narrow, 0.01).settled_by.startswith("another statistic, since no model breaks the margin of 0.")
+
+
 def test_the_bounds_hold_for_all_comparisons_together() -> None:
     rng = np.random.default_rng(6)
     then = rng.normal(0.5, 0.1, 30)
@@ -210,7 +223,8 @@ def test_a_share_of_the_distance_from_neutral() -> None:
 
 def test_no_value_and_other_data_fail() -> None:
     without = hand_made(model="copy", values={"share": None}, reasons={"share": "no words"})
-    assert judge_same(without, hand_made(model="float32"), 0.1).code == "no_value"
+    found = judge_same(without, hand_made(model="float32"), 0.1)
+    assert found.code == "no_value" and "share has no value now: no words" in found.text
     other = hand_made(model="copy", signature={**hand_made().signature, "digest": "other"})
     found = judge_same(other, hand_made(model="float32"), 0.1)
     assert (found.code, found.bound) == ("not_comparable", "the same as float32")
