@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 _MOST_BLOCKS = 200  #: blocks of consecutive cases
 #: What repeats one training with other draws: no sample of items, and so few that only Student's t holds.
 REPETITIONS = frozenset({"restarts", "shuffles"})
-_LEAST_SHARED = 0.5  #: the smallest share of units that both sides of a comparison have
+_LEAST_SHARED = 0.8  #: the smallest share of units that both sides of a comparison have
 _Number = TypeVar("_Number", bound=np.floating)
 Sums: TypeAlias = NDArray[np.floating]  #: of single or double precision
 

@@ -18,7 +18,7 @@ from pytest_genderbias.statistics import bias_subspace
 from pytest_genderbias.suites.cases import Answers, Items, Question
 from pytest_genderbias.suites.families.shared.words import (
     bare_words,
-    check_half_known,
+    check_enough_known,
     known_vectors,
     layer,
     missing_note,
@@ -163,7 +163,7 @@ def _component(
     label: str, words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: Options
 ) -> tuple[FloatArray, tuple[float, float, float]]:
     """Return the first component and the ratios of the words that have vectors."""
-    check_half_known(label, words, vectors, "vector")
+    check_enough_known(label, words, vectors, "vector")
     rows = [vectors[word] for word in words if word in vectors]
     return bias_subspace.principal_ratios(rows, centred=options["centred"], normalised=options["normalised"])
 

@@ -22,7 +22,7 @@ from pytest_genderbias.statistics.sums import effect_size_sums
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases, take_arrays
 from pytest_genderbias.suites.families.shared.words import (
     bare_words,
-    check_half_known,
+    check_enough_known,
     known_vectors,
     layer,
     missing_note,
@@ -163,6 +163,8 @@ class Weat(_Associations):
         vectors = known_vectors(_words(body), answers["cases"])
         figures = Summary(self.statistics)
         sets, notes = _known(body, options, vectors, "no vector")
+        lacking = [word for label in list(sets)[2:4] for word in body[label] if word not in vectors]
+        figures.data = {"attribute words without a vector": ", ".join(lacking)} if lacking else {}
         try:
             s = _associations(body, sets, vectors)
         except UndefinedError as error:
@@ -375,11 +377,11 @@ def _by_role(body: WordSets, sets: WordSets, vectors: Mapping[str, FloatArray], 
     """Return the vectors of X, Y, A and B.
 
     Raises:
-        UndefinedError: fewer than half of the words of one of them have a vector, or a context (``what``).
+        UndefinedError: too few words of one of them have a vector, or a context (``what``).
     """
     first = list(sets.items())[: len(_ROLES)]
     for label, _ in first:
-        check_half_known(label, body[label], vectors, what)
+        check_enough_known(label, body[label], vectors, what)
     return [[vectors[word] for word in words] for _, words in first]
 
 

@@ -278,7 +278,7 @@ def test_words_without_a_context_are_left_out_and_named(tiny_model, tmp_path):
     path = corpus(tmp_path, "The nurse saw her. The pilot saw her.")
     found = measure(suite_file(tmp_path), tiny_model("bert"), cache=None, corpus=str(path), draws=50)
     assert set(found.values.values()) == {None}
-    assert set(found.reasons.values()) == {"1 of 3 words of the set 'work' have a context; half are needed"}
+    assert set(found.reasons.values()) == {"1 of 3 words of the set 'work' have a context; at least 2 are needed"}
 
 
 def test_a_limit_samples_contexts(tiny_model, tmp_path):

@@ -105,9 +105,9 @@ def test_without_he_there_are_ratios_and_no_cosine(tmp_path):
 def test_too_few_words_have_no_value_and_say_why(tmp_path):
     found = measure("subspace", vectors_file(tmp_path, random_vectors(["he", "she", "man", "boy"])), cache=None)
     assert set(found.values.values()) == {None}
-    assert "2 of 18 words of the set 'words' have a vector; half are needed" in found.reasons["ratio_2"]
+    assert "2 of 18 words of the set 'words' have a vector; at least 3 are needed" in found.reasons["ratio_2"]
     found = measure("subspace", vectors_file(tmp_path, random_vectors(["pear"])), cache=None)
-    assert set(found.reasons.values()) == {"0 of 18 words of the set 'words' have a vector; half are needed"}
+    assert set(found.reasons.values()) == {"0 of 18 words of the set 'words' have a vector; at least 3 are needed"}
     few = {w: v for w, v in random_vectors(DEMONYMS).items() if w in ("American", "French") or DEMONYMS[w] == "test"}
     found = measure("subspace-demonym", vectors_file(tmp_path, few), cache=None)
     assert found.values["ratio_4"] is not None

@@ -16,6 +16,7 @@ from pytest_genderbias.suites.statistic import FloatArray
 from pytest_genderbias.text.schema import Rule, at_least
 
 _SHOWN = 12  #: The largest number of words that a note lists.
+_FEWEST = 3  #: words of a set that have to be known, or all but one of a smaller set
 
 
 def layer(default: str) -> Option:
@@ -59,12 +60,14 @@ def missing_note(missing: Mapping[str, Sequence[str]], total: int, what: str) ->
     return [f"{count} of {total} words left out, with {what}: {'; '.join(parts)}"]
 
 
-def check_half_known(label: str, words: Sequence[str], known: Collection[str], what: str) -> None:
-    """Refuse a set of which fewer than half of the words have a vector, or whatever ``what`` says.
+def check_enough_known(label: str, words: Sequence[str], known: Collection[str], what: str) -> None:
+    """Refuse a set of which too few words have a vector, or whatever ``what`` says.
 
     Raises:
-        UndefinedError: they are fewer.
+        UndefinedError: they are too few.
     """
-    count = sum(word in known for word in words)
-    if not count or 2 * count < len(words):
-        raise UndefinedError(f"{count} of {len(words)} words of the set {label!r} have a {what}; half are needed")
+    count, needed = sum(word in known for word in words), max(1, min(_FEWEST, len(words) - 1))
+    if count < needed:
+        raise UndefinedError(
+            f"{count} of {len(words)} words of the set {label!r} have a {what}; at least {needed} are needed"
+        )
