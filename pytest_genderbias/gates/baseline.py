@@ -241,7 +241,9 @@ class Baseline:
             for statistic, amount in (entry.gated if gates is None else gates).items()
             if statistic not in self.judged[name]
         ]
-        return {gate.statistic: gate.note(old) for gate in others if (old := gate.worse_than()) is not None}
+        return {
+            gate.statistic: gate.note(old, gate.statistic) for gate in others if (old := gate.worse_than()) is not None
+        }
 
     def _find(self, gate: _EntryGate) -> Judgement:
         """Judge by the stored entry. If another run replaces it in the meantime, and with it the items, judge by the
@@ -369,12 +371,9 @@ class _EntryGate:
         """The values of the entry, and of the anchor that it has left."""
         return [entry.values for entry in (self.entry, self.entry.anchor) if entry is not None]
 
-    def note(self, old: float | None, statistic: str = "") -> AcceptedValue:
-        """Return the value of today, of another statistic where one is named, as one that is worse than ``old`` and
-        accepted.
-        """
-        name = statistic or self.statistic
-        return AcceptedValue(name, _today(), old, self.measurement.values[name], self.baseline.reason)
+    def note(self, old: float | None, statistic: str) -> AcceptedValue:
+        """Return the value of a statistic today as one that is worse than ``old`` and accepted."""
+        return AcceptedValue(statistic, _today(), old, self.measurement.values[statistic], self.baseline.reason)
 
     def _judged(self, code: str, text: str, advice: str = "", command: str = "", bound: str = "baseline") -> Judgement:
         return make_judgement(self.measurement, self.statistic, code, bound, text, (), advice, command)
@@ -578,10 +577,9 @@ class _EntryGate:
             return self._refused(self._without_reason(before))
         if apart and not reason:
             return self._refused(self._refusals_without_reason(apart))
-        for old, worse in ((before, statistic), (self.entry.values.get(apart), apart)):
-            if old is None:
-                continue
-            note = self.note(old, worse)
+        worse = {apart: self.entry.values.get(apart)} if apart else {}
+        for name, old in (worse if before is None else {**worse, statistic: before}).items():
+            note = self.note(old, name)
             accepted = (*accepted, note)
             if note not in notes:
                 notes.append(note)

@@ -195,6 +195,16 @@ def test_an_update_accepts_refusals_of_one_group_for_a_reason_only(tmp_path):
     assert judge(more) == "not_comparable"
 
 
+def test_a_gate_on_refusals_notes_a_worse_value_once(tmp_path):
+    then, now = (planted("hiring-screen", (0.0, 0.0), declines=[share, 0.0], samples=4) for share in (0.03, 0.6))
+    first = Baseline(tmp_path, "m", "t.py", update="new")
+    first.judge(then, 0.1, "refusal_difference")
+    write_entries(tmp_path, "m", "t.py", first.entries())
+    again = Baseline(tmp_path, "m", "t.py", update="all", reason="asked for")
+    [note] = again.judge(now, 0.1, "refusal_difference").accepted
+    assert (note.statistic, note.reason) == ("refusal_difference", "asked for")
+
+
 def test_a_baseline_fails_where_three_groups_drift_apart(tmp_path):
     """Prompt by prompt, in the units of the numbers: beyond 1, where rates end."""
     then, now = (planted("loan-reply", np.array([1.0, 2.0, -1.5]) * size, noise=0.1, seed=size) for size in (1, 3))
